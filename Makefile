@@ -1,0 +1,27 @@
+# Everything runs inside .venv, which the first target that needs it creates.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint bench clean
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: .venv/ready
+	$(BIN)/pars demo
+
+lint: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/pytest
+
+bench: .venv/ready
+	$(BIN)/python benchmarks/digits.py
+
+clean:
+	rm -rf .venv build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache

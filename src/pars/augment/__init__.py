@@ -1,0 +1,48 @@
+"""Batched views, on the device of the batch; every sample has its own parameters.
+
+Drawing is apart from applying. Parameters are drawn on the CPU for the whole global batch from one addressed generator,
+and any part of the batch is changed by its part of the parameters: same seed, same pixels, however the batch is cut.
+
+| name | class | for |
+|---|---|---|
+| crop-flip | `CropFlip` | images, weak |
+| light | `Light` | images, strong: + affine, colour, cutout |
+| dropout | `FeatureDropout` | features: dropout, noise, mixing |
+
+>>> import torch
+>>> from pars.seeds import generator
+>>> views = build(ViewsConfig(), image=True, shape=(3, 32, 32), mean=(0.5,) * 3, std=(0.25,) * 3)
+>>> x = torch.zeros(6, 3, 32, 32, dtype=torch.uint8)
+>>> params = views.weak.draw(generator(0, "views/weak", epoch=1, step=7), len(x), (3, 32, 32))
+>>> views.finish(views.weak.apply(x[2:4], rows(params, 2, 4))).shape
+torch.Size([2, 3, 32, 32])
+"""
+
+from pars.augment.config import ViewsConfig, build
+from pars.augment.crop import CropFlip, crop_flip
+from pars.augment.dropout import FeatureDropout, keep_mask
+from pars.augment.finish import AsFloat, Normalise
+from pars.augment.light import Light, affine, affine_params, cut_out
+from pars.augment.view import Finish, Identity, Params, View, Views, rows, to_device
+
+__all__ = [
+    "AsFloat",
+    "CropFlip",
+    "FeatureDropout",
+    "Finish",
+    "Identity",
+    "Light",
+    "Normalise",
+    "Params",
+    "View",
+    "Views",
+    "ViewsConfig",
+    "affine",
+    "affine_params",
+    "build",
+    "crop_flip",
+    "cut_out",
+    "keep_mask",
+    "rows",
+    "to_device",
+]

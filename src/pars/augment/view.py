@@ -1,0 +1,65 @@
+"""What a view is: parameters drawn on the CPU for the whole global batch, applied to any part of it on any device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from torch import Tensor
+
+Params = dict[str, Tensor]  # each [n, ...], on the CPU when drawn; row i belongs to sample i
+
+
+class View(Protocol):
+    """A random change of a batch that leaves the class of each row alone.
+
+    `draw` reads nothing but the generator and one sample's shape; `apply` treats every row by itself. So cutting both
+    the batch and its parameters into parts gives the same pixels as applying them at once (DESIGN §3.4).
+    """
+
+    def draw(self, rng: np.random.Generator, n: int, shape: tuple[int, ...]) -> Params:
+        """Return the parameters of n samples of this shape."""
+        ...
+
+    def apply(self, x: Tensor, params: Params) -> Tensor:
+        """Change each row by its parameters: uint8 images to uint8 images, float32 features to float32 features."""
+        ...
+
+
+class Finish(Protocol):
+    """Turns stored or changed samples into what a network reads."""
+
+    def __call__(self, x: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Views:
+    """The weak and the strong view of one kind of data, and the last step before the network.
+
+    Training reads `finish(weak.apply(x, params))`, evaluation `finish(x)`.
+    """
+
+    weak: View
+    strong: View
+    finish: Finish
+
+
+class Identity:
+    """The view that changes nothing."""
+
+    def draw(self, rng: np.random.Generator, n: int, shape: tuple[int, ...]) -> Params:
+        return {}
+
+    def apply(self, x: Tensor, params: Params) -> Tensor:
+        return x
+
+
+def rows(params: Params, start: int, stop: int) -> Params:
+    """The parameters of samples start..stop-1, for the process or micro-batch that holds them."""
+    return {name: value[start:stop] for name, value in params.items()}
+
+
+def to_device(params: Params, like: Tensor) -> Params:
+    """The parameters where the samples are; nothing happens where they already are."""
+    return {name: value.to(like.device, non_blocking=True) for name, value in params.items()}

@@ -1,0 +1,49 @@
+"""`pars evaluate RUN DATA`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from pars import data, run
+from pars.cli.output import add_json_flag, show
+from pars.engine import accuracy
+from pars.errors import UserError
+
+
+def command(args: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="pars evaluate", description="Accuracy of a run's network on labelled rows.")
+    parser.add_argument("run", type=Path, help="the run's folder")
+    parser.add_argument("data", help="a data set's name (its test rows) or a .npz file with labels")
+    parser.add_argument("--root", help="folder of the data sets")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    add_json_flag(parser)
+    options = parser.parse_args(args)
+    classifier = run.load_run(options.run, device=options.device)
+    rows = data.load_rows(options.data, root=options.root)
+    labels = torch.from_numpy(rows.labels)
+    if not (labels >= 0).any():
+        raise UserError(f"{options.data} has no labels to compare with; `pars predict` needs none")
+    if int(labels.max()) >= len(classifier.classes):
+        raise UserError(
+            f"{options.data} has label {int(labels.max())}, the run knows classes 0 to {len(classifier.classes) - 1}"
+        )
+    probabilities = classifier.predict_proba(rows.inputs, options.data)
+    per_class = {
+        name: accuracy(probabilities[labels == index], labels[labels == index])
+        for index, name in enumerate(classifier.classes)
+        if (labels == index).any()
+    }
+    result = {"rows": int((labels >= 0).sum()), "accuracy": accuracy(probabilities, labels), "per_class": per_class}
+    show(options.json, result, lambda: text(result))
+    return 0
+
+
+def text(result: dict[str, object]) -> str:
+    per_class = result["per_class"]
+    assert isinstance(per_class, dict)
+    lines = [f"accuracy {result['accuracy']:.2f} % of {result['rows']} rows"]
+    return "\n".join(lines + [f"  {name}: {value:.2f} %" for name, value in per_class.items()])

@@ -1,0 +1,27 @@
+"""`pars inspect RUN`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from pars import report
+from pars.cli.output import add_json_flag, say, show
+
+
+def command(args: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="pars inspect", description="What a run trained, its curves and its selection; writes its plots."
+    )
+    parser.add_argument("run", type=Path, help="the run's folder")
+    parser.add_argument("--plots", type=Path, help="folder for the plots (default: RUN/plots)")
+    parser.add_argument("--format", choices=("svg", "png"), default="svg")
+    add_json_flag(parser)
+    options = parser.parse_args(args)
+    run = report.read_run(options.run)
+    folder = options.plots or options.run / "plots"
+    for path in report.write_plots(run, folder, options.format):
+        say(f"wrote {path}")
+    show(options.json, report.summary(run), lambda: report.overview(run))
+    return 0

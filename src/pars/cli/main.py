@@ -1,0 +1,50 @@
+"""`pars COMMAND …`: picks the command, and turns a user's mistake into one line and exit code 2."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+from pars import __version__
+from pars.errors import UserError
+
+COMMANDS = {
+    "demo": "plain training, the robust warm-up and PARS side by side on digits with half of the labels wrong",
+    "train": "train from a preset, a TOML file and flags",
+    "resume": "go on with a run that was stopped",
+    "evaluate": "accuracy of a run's network on labelled rows",
+    "predict": "labels and confidences for rows, as CSV",
+    "inspect": "what a run trained, its curves and its selection; writes the plots",
+}
+
+
+def usage() -> str:
+    width = max(map(len, COMMANDS))
+    lines = "\n".join(f"  {name:<{width}}  {text}" for name, text in COMMANDS.items())
+    return f"pars {__version__}: accurate classifiers from wrong labels\n\nusage: pars COMMAND [--help]\n\n{lines}\n"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = list(sys.argv[1:] if argv is None else argv)
+    if not args or args[0] in ("-h", "--help"):
+        print(usage())
+        return 0 if args else 2
+    if args[0] == "--version":
+        print(__version__)
+        return 0
+    name, *rest = args
+    if name not in COMMANDS:
+        print(f"pars: unknown command {name!r}\n\n{usage()}", file=sys.stderr)
+        return 2
+    # Imported here: `pars --help` must not wait for torch.
+    module = importlib.import_module(f"pars.cli.{name}")
+    try:
+        return int(module.command(rest))
+    except UserError as error:
+        print(f"pars {name}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return 141

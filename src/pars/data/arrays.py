@@ -1,0 +1,183 @@
+"""A user's own rows: one .npz file, or a folder of .npy files.
+
+x        rows: uint8 images [n, h, w], [n, h, w, c] or [n, c, h, w], or numbers [n, d]  (also X, features, images)
+y        given labels [n]: class numbers or names; -1 or "" = unlabelled               (also labels)
+y_true   right labels, where known                                                     (also true_labels)
+x_test, y_test   rows to test on
+classes  names of the classes, by number
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from pars.data.check import check_split
+from pars.data.class_numbers import class_names, class_numbers
+from pars.data.dataset import UNLABELLED, Dataset, Inputs, Labels, Split, channel_statistics
+from pars.errors import UserError
+
+Array = npt.NDArray[np.generic]
+ALIASES = {
+    "x": ("x", "X", "features", "images"),
+    "y": ("y", "labels"),
+    "y_true": ("y_true", "true_labels"),
+    "x_test": ("x_test", "X_test"),
+    "y_test": ("y_test",),
+    "classes": ("classes",),
+}
+CHANNELS = (1, 3, 4)
+
+
+def arrays(path: Path) -> Dataset:
+    """The data set in an .npz file or in a folder of .npy files."""
+    found = read_arrays(path)
+    _require(found, ("x", "y"), path)
+    if ("x_test" in found) != ("y_test" in found):
+        raise UserError(f"{path}: x_test and y_test come together, found only one of them")
+    labels = [found[key] for key in ("y", "y_true", "y_test") if key in found]
+    classes = class_names(labels, found.get("classes"), str(path))
+    train = make_split(found, "x", "y", classes, path)
+    check_split(train, len(classes), f"{path} (training)", training=True)
+    test = None
+    if "x_test" in found:
+        test = make_split(found, "x_test", "y_test", classes, path)
+        check_split(test, len(classes), f"{path} (test)")
+        if test.inputs.shape[1:] != train.inputs.shape[1:]:
+            raise UserError(
+                f"{path}: rows of x_test have shape {list(test.inputs.shape[1:])}, "
+                f"expected {list(train.inputs.shape[1:])} as in x"
+            )
+    mean, std = channel_statistics(train.inputs) if train.inputs.dtype == np.uint8 else ((), ())  # type: ignore[arg-type]
+    return Dataset(path.stem, train, test, classes, mean, std)
+
+
+def array_rows(path: Path, split: str, classes: tuple[str, ...] | None) -> Split:
+    """Rows to predict on: x_test for "test" where there is one, else x. Labels are -1 where there are none."""
+    found = read_arrays(path)
+    part = "_test" if split == "test" and "x_test" in found else ""
+    _require(found, ("x" + part,), path)
+    if classes is None:
+        labels = [found[key] for key in ("y", "y_true", "y_test") if key in found]
+        classes = class_names(labels, found.get("classes"), str(path)) if labels else ()
+    rows = make_split(found, "x" + part, "y" + part, classes, path)
+    check_split(rows, max(2, len(classes)), str(path))  # rows of a single class can be predicted too
+    return rows
+
+
+def make_split(found: Mapping[str, Array], x: str, y: str, classes: tuple[str, ...], path: Path) -> Split:
+    """Rows x and labels y as the library wants them. Test labels count as true."""
+    inputs = to_inputs(found[x], f"{path}: {x}")
+    if y not in found:
+        return Split(inputs, np.full(len(inputs), UNLABELLED, dtype=np.int64))
+    labels = class_numbers(found[y], classes, f"{path}: {y}")
+    true: Labels | None = labels if y == "y_test" else None
+    if y == "y" and "y_true" in found:
+        true = class_numbers(found["y_true"], classes, f"{path}: y_true")
+    return Split(inputs, labels, true)
+
+
+def read_arrays(path: Path) -> dict[str, Array]:
+    """The arrays found under the names above, aliases resolved. Those of .npy files are memory maps."""
+    if path.is_dir():
+        return _by_role({file.stem: _load_npy(file) for file in sorted(path.glob("*.npy"))}, path)
+    if not path.is_file():
+        raise UserError(f"{path}: no such file or folder; expected an .npz file or a folder of .npy files")
+    if path.suffix == ".npy":
+        return {"x": _load_npy(path)}
+    if path.suffix != ".npz":
+        raise UserError(
+            f"{path}: cannot read {path.suffix or 'a file without suffix'}, expected .npz or a folder of .npy"
+        )
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            known = [name for names in ALIASES.values() for name in names]
+            content: dict[str, Array] = {}
+            for name in archive.files:
+                # Only what is asked for: other keys may be large, or objects.
+                content[name] = _member(archive, name, path) if name in known else np.zeros(0)
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, AttributeError, TypeError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"{path}: not a complete .npz file ({error}); cut off, or written by something else?") from None
+    return _by_role(content, path)
+
+
+def _member(archive: Mapping[str, Array], name: str, path: Path) -> Array:
+    try:
+        return archive[name]
+    except ValueError as error:
+        raise UserError(_objects_or(error, f"{path}: {name}")) from None
+
+
+def _load_npy(path: Path) -> Array:
+    try:
+        array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise UserError(_objects_or(error, str(path))) from None
+    return array
+
+
+def _objects_or(error: Exception, where: str) -> str:
+    if "pickle" in str(error) or "Python objects" in str(error):
+        return (
+            f"{where}: holds Python objects, expected plain numbers or text; rows of unequal length, or mixed types? "
+            "(numpy: x.astype(np.float32), y.astype(str))"
+        )
+    return f"{where}: cannot be read ({error}); cut off, or written by something else?"
+
+
+def _by_role(content: Mapping[str, Array], path: Path) -> dict[str, Array]:
+    found = {}
+    for role, names in ALIASES.items():
+        there = [name for name in names if name in content]
+        if len(there) > 1:
+            raise UserError(f"{path}: {' and '.join(there)} mean the same, expected one of them")
+        if there:
+            found[role] = content[there[0]]
+    if not found:
+        raise UserError(f"{path}: none of x, y, … in it, found {', '.join(content) or 'nothing'}")
+    return found
+
+
+def _require(found: Mapping[str, Array], roles: tuple[str, ...], path: Path) -> None:
+    for role in roles:
+        if role not in found:
+            raise UserError(
+                f"{path}: no {role} in it (also called {', '.join(ALIASES[role][1:]) or 'nothing else'}), "
+                f"found {', '.join(found)}"
+            )
+
+
+def to_inputs(array: Array, where: str) -> Inputs:
+    """Images to uint8 [n, C, H, W], anything two-dimensional to float32 [n, d]."""
+    shape = list(array.shape)
+    if array.dtype.kind not in "biuf":
+        raise UserError(f"{where}: dtype {array.dtype}, expected numbers")
+    if array.ndim == 2:
+        if array.dtype == np.float32:
+            return array  # type: ignore[return-value]
+        with np.errstate(over="ignore"):  # beyond float32: becomes inf, and is reported with its row
+            return np.array(array, dtype=np.float32)
+    if array.ndim not in (3, 4):
+        raise UserError(f"{where}: shape {shape}, expected [n, d], [n, h, w], [n, h, w, c] or [n, c, h, w]")
+    if array.dtype != np.uint8:
+        raise UserError(
+            f"{where}: images of dtype {array.dtype}, expected uint8 0..255; "
+            "for values of 0..1: (x * 255).round().astype(np.uint8); for feature vectors: [n, d]"
+        )
+    images: npt.NDArray[np.uint8] = array  # type: ignore[assignment]
+    if array.ndim == 3:
+        return images[:, None]
+    first, last = array.shape[1] in CHANNELS, array.shape[3] in CHANNELS
+    if first == last:
+        problem = "could be [n, c, h, w] or [n, h, w, c]" if first else "has no axis of 1, 3 or 4 channels"
+        raise UserError(
+            f"{where}: shape {shape} {problem}; expected images of more than 4 pixels a side, 1, 3 or 4 channels"
+        )
+    return images if first else np.moveaxis(images, 3, 1)

@@ -1,0 +1,78 @@
+"""Labels as people write them, numbers or names, to class numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from pars.data.dataset import UNLABELLED, Labels
+from pars.errors import UserError
+
+Array = npt.NDArray[np.generic]
+
+
+def class_names(labels: Sequence[Array], given: Array | None, where: str) -> tuple[str, ...]:
+    """The names of the classes: as given, else the sorted names among the labels, else "0", "1", ….
+
+    >>> class_names([np.array(["dog", "cat", ""]), np.array(["eel"])], None, "mine.npz")
+    ('cat', 'dog', 'eel')
+    >>> class_names([np.array([2, 0, -1])], None, "mine.npz")
+    ('0', '1', '2')
+    """
+    if given is not None:
+        names = tuple(str(name) for name in _as_text(given).ravel())
+        if len(set(names)) != len(names):
+            raise UserError(f"{where}: classes: {len(names)} names, {len(set(names))} of them different")
+        return names
+    are_text = {array.dtype.kind in "US" for array in labels}
+    if len(are_text) > 1:
+        raise UserError(f"{where}: some labels are names and some are numbers, expected one kind")
+    if are_text == {True}:
+        return tuple(sorted({str(name) for array in labels for name in np.unique(_as_text(array))} - {""}))
+    top = max(int(whole_numbers(array, f"{where}: labels").max(initial=UNLABELLED)) for array in labels)
+    if top >= 1_000_000:  # row numbers or identifiers by mistake: do not make a million names
+        raise UserError(f"{where}: a label is {top}, expected class numbers from 0; identifiers instead of classes?")
+    return tuple(str(c) for c in range(top + 1))
+
+
+def class_numbers(labels: Array, classes: tuple[str, ...], where: str) -> Labels:
+    """One class number per row; -1 for "" and -1.
+
+    >>> class_numbers(np.array(["dog", "", "cat"]), ("cat", "dog"), "mine.npz")
+    array([ 1, -1, 0])
+    """
+    if labels.dtype.kind not in "US":
+        return whole_numbers(labels, where)
+    number = {name: c for c, name in enumerate(classes)} | {"": UNLABELLED}
+    names, positions = np.unique(_as_text(labels), return_inverse=True)
+    unknown = [str(name) for name in names if str(name) not in number]
+    if unknown:
+        row = int(np.flatnonzero(_as_text(labels) == unknown[0])[0])
+        raise UserError(f"{where}: row {row} is {unknown[0]!r}, expected one of {', '.join(classes[:10])}")
+    return np.array([number[str(name)] for name in names], dtype=np.int64)[positions]
+
+
+def whole_numbers(labels: Array, where: str) -> Labels:
+    """Labels as int64 [n]; floating-point ones only where they are whole."""
+    if labels.ndim != 1:
+        raise UserError(f"{where}: shape {list(labels.shape)}, expected one label per row, [n]; one-hot rows? (argmax)")
+    if labels.dtype.kind not in "biuf":
+        raise UserError(f"{where}: dtype {labels.dtype}, expected class numbers or names")
+    if labels.dtype.kind == "f":
+        values = labels.astype(np.float64)
+        bad = np.flatnonzero(~(np.isfinite(values) & (values == np.round(values))))
+        if bad.size:
+            raise UserError(
+                f"{where}: row {bad[0]} is {values[bad[0]]}, expected a class number; -1 for unlabelled rows"
+            )
+    if labels.dtype.kind == "u" and labels.size and int(labels.max()) > np.iinfo(np.int64).max:
+        raise UserError(f"{where}: a label is {labels.max()}, expected a class number")
+    return np.array(labels, dtype=np.int64)  # a copy, and not a memory map
+
+
+def _as_text(array: Array) -> npt.NDArray[np.str_]:
+    if array.dtype.kind == "S":
+        return np.char.decode(array.astype(np.bytes_), "utf-8", "replace")
+    return array.astype(np.str_)

@@ -1,0 +1,43 @@
+"""Which data, from where: the `[data]` table of a configuration file and the `--data.*` flags."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from pars.errors import UserError
+
+NAMES = ("digits", "fashion-mnist", "cifar10", "cifar100")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Which data, from where."""
+
+    name: str = "digits"
+    """digits, fashion-mnist, cifar10, cifar100, or a path: an .npz file, a folder of .npy or of idx files."""
+    root: str | None = None
+    """Folder that holds published data sets; default: $PARS_DATA, else ~/.cache/pars."""
+    labelled: int | None = None
+    """Keep this many training labels, class-balanced; the other rows become unlabelled."""
+    limit: int | None = None
+    """Keep the first so many training rows."""
+    holdout: float = 0.0
+    """Fraction of the labelled training rows set aside, with their given labels, to choose models by."""
+    download: bool = True
+    """Fetch a published data set that is not there."""
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise UserError(f"data.name: empty, expected {', '.join(NAMES)} or a path")
+        for key, value in (("labelled", self.labelled), ("limit", self.limit)):
+            if value is not None and value < 1:
+                raise UserError(f"data.{key}: {value}, expected at least 1")
+        if not 0 <= self.holdout < 1:
+            raise UserError(f"data.holdout: {self.holdout}, expected a fraction from 0 up to, not including, 1")
+
+
+def data_root(root: str | None = None) -> Path:
+    """Where published data sets are: as given, else $PARS_DATA, else ~/.cache/pars."""
+    return Path(root or os.environ.get("PARS_DATA") or "~/.cache/pars").expanduser()

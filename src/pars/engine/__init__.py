@@ -1,0 +1,25 @@
+"""The training loop and what it leaves on disk."""
+
+from pars.engine.config import TrainConfig
+from pars.engine.device import DeviceName, resolve_device
+from pars.engine.folder import RunFolder, write_atomically, write_json, write_text
+from pars.engine.predict import accuracy, predict_proba
+from pars.engine.progress import Quiet, Watcher, watcher
+from pars.engine.trainer import Interrupted, Trainer
+
+__all__ = [
+    "DeviceName",
+    "Interrupted",
+    "Quiet",
+    "RunFolder",
+    "TrainConfig",
+    "Trainer",
+    "Watcher",
+    "accuracy",
+    "predict_proba",
+    "resolve_device",
+    "watcher",
+    "write_atomically",
+    "write_json",
+    "write_text",
+]

@@ -1,0 +1,42 @@
+"""How long, how fast, how often: the settings of training that no method needs to know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pars.errors import UserError
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """Optimiser, schedule, averaging, evaluation, checkpoints."""
+
+    epochs: int = 100
+    batch_size: int = 128
+    steps_per_epoch: int | None = None  # none = one pass over the labelled rows; else labelled rows are cycled
+    lr: float = 0.03
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    nesterov: bool = False
+    schedule: Literal["cosine-7-16", "cosine", "constant"] = "cosine-7-16"
+    grad_clip: float | None = None  # largest gradient norm
+    ema: float = 0.999  # decay of the averaged weights
+    ema_ramp: bool = False  # smaller decay in the first steps, (1+t)/(10+t), for short runs
+    evaluate_every: int = 1  # epochs
+    checkpoint_every: int = 1  # epochs
+    checkpoint_seconds: float = 600.0  # also inside an epoch, so that a long one is not lost
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "evaluate_every", "checkpoint_every"):
+            if getattr(self, name) < 1:
+                raise UserError(f"train.{name} is {getattr(self, name)}, expected at least 1")
+        if self.steps_per_epoch is not None and self.steps_per_epoch < 1:
+            raise UserError(f"train.steps_per_epoch is {self.steps_per_epoch}, expected at least 1")
+        for name in ("lr", "momentum", "weight_decay"):
+            if not getattr(self, name) >= 0:
+                raise UserError(f"train.{name} is {getattr(self, name)}, expected at least 0")
+        if not 0 <= self.ema < 1:
+            raise UserError(f"train.ema is {self.ema}, expected a decay from 0 up to, not including, 1")
+        if self.nesterov and not self.momentum:
+            raise UserError("train.nesterov needs train.momentum above 0")

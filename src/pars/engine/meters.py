@@ -1,0 +1,95 @@
+"""Sums over an epoch, kept on the device and read once: no step waits for a number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from pars.methods import Selection
+
+COUNTS = (
+    "rows",
+    "ambiguous",
+    "ambiguous_pseudo_right",
+    "noisy_pseudo_right",
+    "ambiguous_labelled",
+    "noisy_labelled",
+    "ambiguous_given_right",
+    "noisy_given_right",
+    "wrong_labels",
+    "wrong_labels_predicted",
+)
+
+
+class EpochMeter:
+    """Mean of each loss, and how good the epoch's selections were. Only this class sees true labels while training."""
+
+    def __init__(self, true_labels: Tensor | None) -> None:
+        self._true = true_labels
+        self.sums: dict[str, Tensor] = {}
+
+    def add_losses(self, losses: Mapping[str, Tensor]) -> None:
+        for name, value in losses.items():
+            self._add(f"loss/{name}", value.detach().double())
+        self._add("loss/steps", torch.ones((), dtype=torch.float64))
+
+    def add_selections(self, selections: Mapping[str, Selection]) -> None:
+        for name, s in selections.items():
+            ambiguous, predicted, given = s.ambiguous, s.predicted, s.batch.labels
+            true = torch.full_like(given, -2) if self._true is None else self._true[s.batch.rows]
+            labelled = given >= 0
+            right, kept, wrong = predicted == true, labelled & (given == true), labelled & (given != true)
+            counts = (
+                torch.ones_like(ambiguous),
+                ambiguous,
+                ambiguous & right,
+                ~ambiguous & right,
+                ambiguous & labelled,
+                ~ambiguous & labelled,
+                ambiguous & kept,
+                ~ambiguous & kept,
+                wrong,
+                wrong & (predicted == given),
+            )
+            self._add(f"selection/{name}", torch.stack(counts).sum(dim=1).double())
+
+    def _add(self, key: str, value: Tensor) -> None:
+        self.sums[key] = self.sums[key] + value if key in self.sums else value
+
+    def losses(self) -> dict[str, float]:
+        steps = float(self.sums["loss/steps"])
+        return {
+            key.removeprefix("loss/"): float(total) / steps
+            for key, total in self.sums.items()
+            if key.startswith("loss/") and key != "loss/steps"
+        }
+
+    def selections(self) -> dict[str, dict[str, float]]:
+        """Shares per selection; those that need true labels only where they are known."""
+        out = {}
+        for key, total in self.sums.items():
+            if key.startswith("selection/"):
+                counts = dict(zip(COUNTS, total.tolist(), strict=True))
+                out[key.removeprefix("selection/")] = self._shares(counts)
+        return out
+
+    def _shares(self, c: dict[str, float]) -> dict[str, float]:
+        noisy = c["rows"] - c["ambiguous"]
+        shares = {"rows": c["rows"], "ambiguous": c["ambiguous"], "noisy": noisy}
+        if self._true is None:
+            return shares
+        return shares | {
+            "pseudo_accuracy": share(c["ambiguous_pseudo_right"] + c["noisy_pseudo_right"], c["rows"]),
+            "pseudo_accuracy_ambiguous": share(c["ambiguous_pseudo_right"], c["ambiguous"]),
+            "pseudo_accuracy_noisy": share(c["noisy_pseudo_right"], noisy),
+            "labels_right_ambiguous": share(c["ambiguous_given_right"], c["ambiguous_labelled"]),
+            "labels_right_noisy": share(c["noisy_given_right"], c["noisy_labelled"]),
+            "memorised": share(c["wrong_labels_predicted"], c["wrong_labels"]),
+        }
+
+
+def share(part: float, whole: float) -> float:
+    """part/whole, 0 of an empty whole."""
+    return part / whole if whole else 0.0

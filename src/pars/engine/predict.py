@@ -1,0 +1,31 @@
+"""One pass over rows with a network in evaluation mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+BATCH = 512
+
+
+@torch.no_grad()
+def predict_proba(module: nn.Module, inputs: Tensor, finish: Callable[[Tensor], Tensor], device: str) -> Tensor:
+    """Class probabilities [n, K], float32 on the CPU. The network's mode is left as it was."""
+    was_training = module.training
+    module.eval()
+    try:
+        parts = [
+            module(finish(inputs[start : start + BATCH].to(device))).float().softmax(dim=1).cpu()
+            for start in range(0, len(inputs), BATCH)
+        ]
+    finally:
+        module.train(was_training)
+    return torch.cat(parts)
+
+
+def accuracy(probabilities: Tensor, labels: Tensor) -> float:
+    """Per cent of rows whose most probable class is the label; rows labelled -1 do not count."""
+    labelled = labels >= 0
+    return 100 * float((probabilities.argmax(dim=1) == labels)[labelled].double().mean())

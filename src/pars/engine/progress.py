@@ -1,0 +1,99 @@
+"""What a person sees while a run trains: a bar in a terminal, a line per epoch elsewhere; always on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+class Watcher(Protocol):
+    """Told about progress; never changes it."""
+
+    def start(self, total_steps: int, done_steps: int, title: str) -> None: ...
+    def step(self, images: int) -> None: ...
+    def epoch(self, line: dict[str, Any]) -> None: ...
+    def stop(self) -> None: ...
+
+
+def summary(line: dict[str, Any]) -> str:
+    """One epoch in one line."""
+    parts = [f"epoch {line['epoch']}", line["stage"]]
+    parts += [f"{key} {value:.3f}" for key, value in line["losses"].items()]
+    if "test" in line:
+        parts.append(f"test {line['test']['ema']:.2f} % (raw {line['test']['raw']:.2f} %)")
+    if "holdout" in line:
+        parts.append(f"held-out noisy {line['holdout']['ema']:.2f} %")
+    selection = line["selection"].get("pseudo")
+    if selection:
+        parts.append(f"ambiguous {100 * selection['ambiguous'] / selection['rows']:.0f} %")
+        if "pseudo_accuracy_ambiguous" in selection:
+            parts.append(f"of them right {100 * selection['pseudo_accuracy_ambiguous']:.1f} %")
+    return " · ".join(parts)
+
+
+class Quiet:
+    """Shows nothing."""
+
+    def start(self, total_steps: int, done_steps: int, title: str) -> None: ...
+    def step(self, images: int) -> None: ...
+    def epoch(self, line: dict[str, Any]) -> None: ...
+    def stop(self) -> None: ...
+
+
+class Lines(Quiet):
+    """A plain line per epoch, with the rate and the time left."""
+
+    def start(self, total_steps: int, done_steps: int, title: str) -> None:
+        self._title, self._total, self._done, self._images = title, total_steps, done_steps, 0
+        self._from, self._began = done_steps, time.monotonic()
+
+    def step(self, images: int) -> None:
+        self._done += 1
+        self._images += images
+
+    def epoch(self, line: dict[str, Any]) -> None:
+        spent = time.monotonic() - self._began
+        left = spent / max(1, self._done - self._from) * (self._total - self._done)
+        rate = f"{self._images / max(spent, 1e-9):.0f} rows/s, {left:.0f} s left"
+        print(f"{self._title}: {summary(line)} · {rate}", file=sys.stderr, flush=True)
+
+
+class Bar(Quiet):
+    """A rich progress bar with rate, time left and current accuracy."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def start(self, total_steps: int, done_steps: int, title: str) -> None:
+        columns = (
+            TextColumn("[bold]{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[rate]:.0f} rows/s  {task.fields[note]}"),
+        )
+        self._progress = Progress(*columns, console=self._console)
+        self._progress.start()
+        self._task = self._progress.add_task(title, total=total_steps, completed=done_steps, rate=0.0, note="")
+        self._images, self._began = 0, time.monotonic()
+
+    def step(self, images: int) -> None:
+        self._images += images
+        rate = self._images / max(time.monotonic() - self._began, 1e-9)
+        self._progress.update(self._task, advance=1, rate=rate)
+
+    def epoch(self, line: dict[str, Any]) -> None:
+        self._progress.update(self._task, note=summary(line))
+
+    def stop(self) -> None:
+        self._progress.stop()
+
+
+def watcher() -> Watcher:
+    """A bar where a person looks on, lines where a file or a pipe does."""
+    console = Console(stderr=True)
+    return Bar(console) if console.is_terminal else Lines()

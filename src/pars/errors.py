@@ -1,0 +1,5 @@
+"""The one exception that means "the user can mend this": the command prints its text and exits with code 2."""
+
+
+class UserError(ValueError):
+    """Something the user gave is wrong. The text says what, where (row, file, key) and what would be right."""

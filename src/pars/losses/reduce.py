@@ -1,0 +1,84 @@
+"""Reductions over the *global* batch: the rows of all processes together. The only place that knows of processes.
+
+Under `torchrun` every process sees a part of the batch, and DDP averages the processes' gradients. The functions here
+return the same value on every process, that of the whole batch, with a gradient such that DDP's average is the
+gradient of the whole batch in one process. What is computed *from* them must be the same on every process, which it is
+for sums and products of such values (λ · mean + …) and for `class_balance`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+
+def mean(values: Tensor, mask: Tensor | None = None, *, min_share: float = 0.0) -> Tensor:
+    """Return the mean of the values where `mask` is true, over all processes; 0 with zero gradient if there are none.
+
+    Shapes: values [B], mask [B] bool -> scalar.
+    The divisor is max(#kept, min_share · #all rows): 0 is the subset's own mean, 1 the share of the batch mean that
+    the subset contributes; between them, a handful of rows cannot rule a step.
+
+    >>> losses = torch.tensor([1.0, 2.0, 6.0, 1.0])
+    >>> mean(losses), mean(losses, losses > 1), mean(losses, losses > 9)
+    (tensor(2.5000), tensor(4.), tensor(0.))
+    >>> mean(losses, losses > 2, min_share=0.5), mean(losses, losses > 2, min_share=1.0)
+    (tensor(3.), tensor(1.5000))
+    """
+    values = values.float()
+    rows = _global_count(len(values), values)
+    if mask is None:
+        return _global_sum(values.sum()) / rows
+    total = _global_sum(torch.where(mask, values, 0.0).sum())  # no indexing: shapes stay the same each step
+    return total / torch.maximum(_global_count(mask.sum(), values), min_share * rows)
+
+
+def mean_probabilities(probs: Tensor) -> Tensor:
+    """Return the mean prediction over all processes, differentiable. Shapes: probs [B, K] -> [K].
+
+    >>> mean_probabilities(torch.tensor([[1.0, 0.0], [0.5, 0.5]]))
+    tensor([0.7500, 0.2500])
+    """
+    probs = probs.float()
+    return _global_sum(probs.sum(dim=0)) / _global_count(len(probs), probs)
+
+
+def _global_count(count: Tensor | int, like: Tensor) -> Tensor:
+    """The number of rows over all processes, at least 1, as a float32 scalar on the device of `like`."""
+    total = torch.full((), float(count), device=like.device) if isinstance(count, int) else count.float()
+    if _distributed():
+        dist.all_reduce(total)
+    return total.clamp_min(1)
+
+
+def _global_sum(local: Tensor) -> Tensor:
+    if not _distributed():
+        return local
+    result: Tensor = _SumOverProcesses.apply(local)  # type: ignore[no-untyped-call]
+    return result
+
+
+def _distributed() -> bool:
+    return dist.is_available() and dist.is_initialized()
+
+
+class _SumOverProcesses(torch.autograd.Function):
+    """All-reduce whose gradient undoes DDP's division.
+
+    L depends on S = Σ_r s_r, so dL/ds_r = dL/dS on every process r, and the true gradient is Σ_r dL/dS · ds_r/dθ.
+    DDP takes the mean over the W processes, hence the factor W.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, local: Tensor) -> Tensor:
+        total = local.clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        (gradient,) = gradients
+        return gradient * dist.get_world_size()

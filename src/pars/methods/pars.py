@@ -1,0 +1,141 @@
+"""PARS: Pseudo-Label Aware Robust Sample Selection (Goel, Jiao & Massiah 2022), Algorithm 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from pars.errors import UserError
+from pars.losses import class_balance, negative_learning, parse, positive_learning, reduce
+from pars.methods.base import Batch, Draw, Losses, Method, Stage, Step, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class PARS(Method):
+    """Robust warm-up; then robust/negative learning on the given labels and positive/negative self-training.
+
+    The first block holds the paper's symbols, the second its ablations, the third what the paper leaves open, with
+    defaults that were found by measuring (docs/method.md). `PARS.paper()` is literal in all of the third block
+    but `raw_negative`.
+    """
+
+    tau: float = 0.95  # confidence above which a row is ambiguous, not noisy (eq. ss)
+    lambda_S: float = 1.0  # self-training (eq. finalloss)
+    lambda_N: float = 0.1  # negative learning (eq. rn, pn)
+    lambda_R: float = 1.0  # class balance (eq. reg)
+    mu: float = 3.0  # self-training batch, in labelled batches
+    robust: str = "nce+mae"  # the robust loss RL (eq. wu, rn)
+    warm_up: int | None = None  # epochs; none = `warm_up_share` of the run
+    warm_up_share: float = 0.4
+
+    pseudo: bool = True  # off: "PARS w/o L_pseudo"; the class-balance penalty regularises that loss and goes too
+    raw_negative: Literal["complement", "given", "none"] = "complement"  # which class y_bar is: see docs/method.md
+    pseudo_negative: bool = True  # with raw_negative="none": off is "PARS w/o NL"
+    pseudo_positive: Literal["ce", "robust"] = "ce"  # robust: the appendix's "robust loss on corrected labels"
+
+    raw_anchor: Literal["ambiguous", "all"] = "all"  # which raw labels the robust loss covers
+    min_share: float = 0.0  # subset means divide by max(#subset, min_share·#batch): 0 = eq. rn/pn, 1 = batch means
+    teacher: Literal["current", "average"] = "current"  # whose predictions select and label the self-training batch
+    joint_forward: bool = False  # one forward over raw, weak and strong views, as FixMatch; else weak has no gradient
+    mask_view: Literal["weak", "strong"] = "weak"  # the view whose confidence selects self-training rows
+    pool: Literal["all", "batch"] = "all"  # self-train on a batch of its own, or on the labelled batch's own rows
+    ramp: float = 0.0  # share of the main stage over which lambda_S and lambda_R grow from 0
+    negatives: int = 1  # complementary classes drawn per row and step
+
+    @classmethod
+    def paper(cls, **changes: object) -> PARS:
+        """The literal reading of the paper, but for the raw negative term (see docs/method.md)."""
+        literal: dict[str, object] = {"raw_anchor": "ambiguous", "min_share": 0.0, "teacher": "current"}
+        return cls(**(literal | {"joint_forward": True, "ramp": 0.0} | changes))  # type: ignore[arg-type]
+
+    def __post_init__(self) -> None:
+        for name in ("tau", "warm_up_share", "min_share", "ramp"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise UserError(f"method.{name} is {getattr(self, name)}, expected a number from 0 to 1")
+        for name in ("lambda_S", "lambda_N", "lambda_R"):
+            if not getattr(self, name) >= 0:
+                raise UserError(f"method.{name} is {getattr(self, name)}, expected a number of at least 0")
+        if not self.mu > 0 or self.negatives < 1:
+            raise UserError(f"method.mu is {self.mu} and method.negatives {self.negatives}; both must be positive")
+        parse(self.robust)
+
+    def stages(self, task: Task) -> tuple[Stage, ...]:
+        warm_up = round(self.warm_up_share * task.epochs) if self.warm_up is None else self.warm_up
+        if not 0 <= warm_up <= task.epochs:
+            raise UserError(f"method.warm_up is {warm_up} epochs, but the run has only {task.epochs}")
+        more = Draw("all", self.mu) if self.pool == "all" else None
+        return (
+            Stage("warm-up", warm_up, self.warm_up_step),
+            Stage("main", task.epochs - warm_up, self.main_step, more if self.pseudo else None),
+        )
+
+    def warm_up_step(self, at: Step) -> Losses:
+        logits = at.net(at.batch.weak)
+        at.select("raw", at.batch, logits, self.tau)
+        return {"raw": reduce.mean(parse(self.robust)(logits, at.batch.labels))}  # eq. wu
+
+    def main_step(self, at: Step) -> Losses:
+        if not self.pseudo:
+            return self.raw_losses(at, at.net(at.batch.weak))
+        unlabelled = at.more if self.pool == "all" else at.batch
+        raw, student, guess = self.forward(at, unlabelled)
+        ramp = min(1.0, at.stage_progress / self.ramp) if self.ramp else 1.0
+        h = reduce.mean_probabilities(student.float().softmax(dim=1))
+        return {
+            **self.raw_losses(at, raw),
+            **self.pseudo_losses(at, unlabelled, student, guess, self.lambda_S * ramp),
+            "balance": self.lambda_R * ramp * class_balance(h),  # eq. reg
+        }
+
+    def forward(self, at: Step, unlabelled: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits of raw weak views, of strong views, and (without gradient) of the view that pseudo-labels."""
+        if self.teacher == "average":
+            guess = at.net.teacher(unlabelled.view(self.mask_view))
+            raw, student = at.net.together(at.batch.weak, unlabelled.strong)
+        elif self.joint_forward and self.mask_view == "weak":
+            raw, guess, student = at.net.together(at.batch.weak, unlabelled.weak, unlabelled.strong)
+        else:
+            guess = at.net.predict(unlabelled.view(self.mask_view))
+            raw, student = at.net.together(at.batch.weak, unlabelled.strong)
+        return raw, student, guess.detach()
+
+    def raw_losses(self, at: Step, logits: Tensor) -> Losses:
+        """Eq. rn: robust learning on ambiguous rows (or on all), negative learning on noisy ones."""
+        labels = at.batch.labels
+        ambiguous = at.select("raw", at.batch, logits, self.tau)
+        covered = ambiguous if self.raw_anchor == "ambiguous" else torch.ones_like(ambiguous)
+        losses = {"raw": self.subset_mean(parse(self.robust)(logits, labels), covered)}
+        if self.raw_negative != "none" and self.lambda_N:
+            negative = labels[:, None] if self.raw_negative == "given" else self.complements(at, labels, logits)
+            losses["raw_negative"] = self.lambda_N * self.subset_mean(mean_negative(logits, negative), ~ambiguous)
+        return losses
+
+    def pseudo_losses(self, at: Step, batch: Batch, student: Tensor, guess: Tensor, weight: float) -> Losses:
+        """Eq. pn: positive learning of z on ambiguous rows, negative learning of z_bar on noisy ones."""
+        ambiguous = at.select("pseudo", batch, guess, self.tau)
+        z = guess.argmax(dim=1)
+        positive = positive_learning if self.pseudo_positive == "ce" else parse(self.robust)
+        losses = {"pseudo": weight * self.subset_mean(positive(student, z), ambiguous)}
+        if self.pseudo_negative and self.lambda_N:
+            negative = mean_negative(student, self.complements(at, z, student))
+            losses["pseudo_negative"] = weight * self.lambda_N * self.subset_mean(negative, ~ambiguous)
+        return losses
+
+    def complements(self, at: Step, labels: Tensor, logits: Tensor) -> Tensor:
+        """Classes [B, negatives], each uniform over those other than the label (eq. pseudo)."""
+        n_classes = logits.shape[1]
+        shift = 1 + at.uniform_integers(n_classes - 1, (len(labels), self.negatives))
+        return (labels[:, None] + shift) % n_classes
+
+    def subset_mean(self, values: Tensor, subset: Tensor) -> Tensor:
+        """1/#subset as the paper writes it, with a floor under the divisor: a handful of rows must not rule a step."""
+        return reduce.mean(values, subset, min_share=self.min_share)
+
+
+def mean_negative(logits: Tensor, classes: Tensor) -> Tensor:
+    """Negative learning averaged over the columns of `classes` [B, m]."""
+    losses = [negative_learning(logits, column) for column in classes.unbind(dim=1)]
+    return torch.stack(losses).mean(dim=0)

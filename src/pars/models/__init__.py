@@ -1,0 +1,16 @@
+"""Backbones by name. Each gives `features(x) [B, d]` and logits `head(features(x)) [B, K]`.
+
+| name | file | for |
+|---|---|---|
+| preact_resnet18 | preact_resnet.py | the noisy-label papers' CIFAR network (METHODS §1.2) |
+| small_cnn | small_cnn.py | images on a CPU, from 4×4 pixels up |
+| mlp, linear | mlp.py | features, table rows, flattened small images |
+"""
+
+from pars.models.backbone import Backbone
+from pars.models.config import ModelConfig, build
+from pars.models.mlp import MLP, Linear
+from pars.models.preact_resnet import PreActResNet18
+from pars.models.small_cnn import SmallCNN
+
+__all__ = ["MLP", "Backbone", "Linear", "ModelConfig", "PreActResNet18", "SmallCNN", "build"]

@@ -1,0 +1,47 @@
+"""What every network of the library offers: features, and a linear head on top of them."""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor, nn
+
+from pars.errors import UserError
+
+
+class Backbone(nn.Module):
+    """`forward(x) = head(features(x))`; a subclass sets `head` and writes `features`.
+
+    Shapes: x [B, *input_shape] -> features [B, d] -> logits [B, K].
+    Nearest-neighbour votes, prototypes and exports read `features`; `head.out_features` is K.
+    """
+
+    head: nn.Linear
+
+    def features(self, x: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.features(x))
+        return logits
+
+
+def image_shape(name: str, input_shape: tuple[int, ...], smallest: int) -> tuple[int, int, int]:
+    """Return (C, H, W), or say why a convolutional network cannot read such inputs."""
+    if len(input_shape) != 3:
+        raise UserError(f"model {name} reads images [C, H, W], but an input has shape {list(input_shape)}; use mlp")
+    channels, height, width = input_shape
+    if min(height, width) < smallest:
+        raise UserError(
+            f"model {name} needs images of at least {smallest}×{smallest} pixels, got {height}×{width}; use mlp instead"
+        )
+    return channels, height, width
+
+
+def flat_size(input_shape: tuple[int, ...]) -> int:
+    """The length of one flattened input.
+
+    >>> flat_size((3, 8, 8))
+    192
+    """
+    return math.prod(input_shape)

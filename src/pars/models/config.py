@@ -1,0 +1,83 @@
+"""Which network, by name; and how to build it without touching the global random state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+import torch
+
+from pars.errors import UserError
+from pars.models.backbone import Backbone
+from pars.models.mlp import MLP, Linear
+from pars.models.preact_resnet import PreActResNet18
+from pars.models.small_cnn import SmallCNN
+from pars.seeds import torch_seed
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """The network."""
+
+    name: Literal["auto", "preact_resnet18", "small_cnn", "mlp", "linear"] = "auto"
+    """auto: small_cnn for images, mlp for feature vectors."""
+    width: int | None = None
+    """Channels of the first stage of a convolutional network; by default 64 (preact_resnet18) or 32 (small_cnn)."""
+    hidden: tuple[int, ...] = (256,)
+    """mlp: sizes of the hidden layers."""
+    batch_norm: bool = False
+    """mlp: BatchNorm after each hidden layer."""
+    dropout: float = 0.0
+    """mlp: dropout after each hidden layer."""
+
+
+def build(config: ModelConfig, input_shape: tuple[int, ...], n_classes: int, *, seed: int) -> Backbone:
+    """Return the network, its initial weights a function of the seed alone (stream "init").
+
+    Convolutional networks come in channels_last memory format.
+
+    >>> net = build(ModelConfig(), (1, 8, 8), 10, seed=0)
+    >>> type(net).__name__, net.head.out_features
+    ('SmallCNN', 10)
+    """
+    _check(config, input_shape, n_classes)
+    # Weights are always drawn on the CPU, so the same seed gives the same network on every device.
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+        # Not torch.manual_seed: that would reseed CUDA as well, which is not forked here.
+        torch.default_generator.manual_seed(torch_seed(seed, "init"))
+        net = _construct(config, input_shape, n_classes)
+    if isinstance(net, (PreActResNet18, SmallCNN)):
+        net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return net
+
+
+def _construct(config: ModelConfig, input_shape: tuple[int, ...], n_classes: int) -> Backbone:
+    name = config.name
+    if name == "auto":
+        name = "small_cnn" if len(input_shape) == 3 else "mlp"
+    match name:
+        case "preact_resnet18":
+            return PreActResNet18(input_shape, n_classes, width=config.width or 64)
+        case "small_cnn":
+            return SmallCNN(input_shape, n_classes, width=config.width or 32)
+        case "mlp":
+            return MLP(
+                input_shape, n_classes, hidden=config.hidden, batch_norm=config.batch_norm, dropout=config.dropout
+            )
+        case "linear":
+            return Linear(input_shape, n_classes)
+        case _:
+            assert_never(name)
+
+
+def _check(config: ModelConfig, input_shape: tuple[int, ...], n_classes: int) -> None:
+    if n_classes < 2:
+        raise UserError(f"a classifier needs at least 2 classes, got {n_classes}")
+    if not input_shape or min(input_shape) < 1:
+        raise UserError(f"an input of shape {list(input_shape)} has no values")
+    if config.width is not None and config.width < 1:
+        raise UserError(f"model.width must be at least 1, got {config.width}")
+    if any(size < 1 for size in config.hidden):
+        raise UserError(f"model.hidden must be sizes of at least 1, got {list(config.hidden)}")
+    if not 0 <= config.dropout < 1:
+        raise UserError(f"model.dropout must be in [0, 1), got {config.dropout}")

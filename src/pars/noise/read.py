@@ -1,0 +1,57 @@
+"""Reading a transition matrix or a list of labels from .npy, .csv or .json. Nothing pickled is ever opened."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from pars.errors import UserError
+from pars.noise.draw import Labels
+from pars.noise.transition import Matrix, check_matrix
+
+_FORMATS = (".npy", ".csv", ".json")
+
+
+def read_matrix(path: str, n_classes: int) -> Matrix:
+    """Return the transition matrix in a file, checked."""
+    return check_matrix(_read(path, float), n_classes, f"noise.path {path}")
+
+
+def read_labels(path: str, classes: Sequence[str] | None = None) -> Labels:
+    """Return the labels in a file [n]: class numbers, or names where the names of the classes are known."""
+    values = _read(path, str)
+    if values.ndim == 2 and 1 in values.shape:
+        values = values.reshape(-1)
+    if values.ndim != 1:
+        raise UserError(f"noise.path {path}: labels must be one per row, but the file has shape {values.shape}")
+    if np.issubdtype(values.dtype, np.integer):
+        return values.astype(np.int64)
+    numbers = {name: number for number, name in enumerate(classes or ())}
+    labels = np.empty(len(values), np.int64)
+    for row, value in enumerate(values.tolist()):
+        try:
+            labels[row] = numbers[value] if value in numbers else int(str(value).strip())
+        except ValueError:
+            known = f"class numbers or one of: {', '.join(numbers)}" if numbers else "class numbers"
+            raise UserError(f"noise.path {path}: row {row} is {value!r}; labels must be {known}") from None
+    return labels
+
+
+def _read(path: str, csv_type: type) -> npt.NDArray[np.generic]:
+    file = Path(path)
+    if file.suffix not in _FORMATS:
+        raise UserError(f"noise.path {path}: the file must end in one of: {', '.join(_FORMATS)}")
+    if not file.is_file():
+        raise UserError(f"noise.path {path}: there is no such file")
+    try:
+        if file.suffix == ".npy":
+            return np.asarray(np.load(file, allow_pickle=False))
+        if file.suffix == ".json":
+            return np.asarray(json.loads(file.read_text(encoding="utf-8")))
+        return np.loadtxt(file, dtype=csv_type, delimiter=",", ndmin=2, encoding="utf-8")
+    except (ValueError, OSError) as error:
+        raise UserError(f"noise.path {path}: cannot be read as {file.suffix[1:]}: {error}") from None

@@ -1,0 +1,98 @@
+"""What was done to the labels: enough to explain, compare and verify it, stored next to a run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from pars.errors import UserError
+from pars.noise.draw import Labels
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseRecord:
+    """The noise of one set of labels.
+
+    convention: inclusive or exclusive (symmetric), the class map (asymmetric), otherwise None.
+    rate: the nominal rate; None where there is none (matrix, file).
+    seed: None where nothing was drawn (none, file).
+    realised_rate: share of labelled rows whose given label is not the true one.
+    confusion: counts [K][K], rows true, columns given.
+    sha256: of the given labels as little-endian int64.
+    """
+
+    kind: str
+    convention: str | None
+    rate: float | None
+    seed: int | None
+    realised_rate: float
+    n_labelled: int
+    confusion: tuple[tuple[int, ...], ...]
+    sha256: str
+
+    def to_json(self) -> str:
+        """Return the record as JSON text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> NoiseRecord:
+        """Return the record a JSON text holds; a UserError if it holds none."""
+        try:
+            values = json.loads(text)
+            confusion = tuple(tuple(int(count) for count in row) for row in values.pop("confusion"))
+            return cls(**values, confusion=confusion)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise UserError(f"not a noise record: {error}") from None
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyLabels:
+    """Given labels [n] and the record of how they came about."""
+
+    labels: Labels
+    record: NoiseRecord
+
+
+def describe(
+    true_labels: Labels,
+    given_labels: Labels,
+    n_classes: int,
+    *,
+    kind: str,
+    convention: str | None = None,
+    rate: float | None = None,
+    seed: int | None = None,
+) -> NoiseRecord:
+    """Return the record that compares given with true labels, both [n]; rows without either label do not count.
+
+    >>> record = describe(np.array([0, 1, -1]), np.array([0, 0, -1]), 2, kind="file")
+    >>> record.realised_rate, record.n_labelled, record.confusion
+    (0.5, 2, ((1, 0), (1, 0)))
+    """
+    labelled = (true_labels >= 0) & (given_labels >= 0)
+    n_labelled = int(labelled.sum())
+    pairs = true_labels[labelled] * n_classes + given_labels[labelled]
+    counts = np.bincount(pairs, minlength=n_classes**2).reshape(n_classes, n_classes)
+    wrong = n_labelled - int(np.trace(counts))
+    return NoiseRecord(
+        kind=kind,
+        convention=convention,
+        rate=rate,
+        seed=seed,
+        realised_rate=wrong / max(1, n_labelled),
+        n_labelled=n_labelled,
+        confusion=tuple(tuple(row) for row in counts.tolist()),
+        sha256=labels_sha256(given_labels),
+    )
+
+
+def labels_sha256(labels: Labels) -> str:
+    """Return the SHA-256 of labels as little-endian int64, the same on every machine.
+
+    >>> labels_sha256(np.array([0, 1]))[:8]
+    '9d34149f'
+    """
+    return hashlib.sha256(labels.astype("<i8").tobytes()).hexdigest()

@@ -1,0 +1,71 @@
+"""Numbers that text and plots share, from a run's metrics alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+Epoch = Mapping[str, Any]
+
+
+def outcome(metrics: Sequence[Epoch], split: str) -> dict[str, dict[str, float]] | None:
+    """Last, last-10 and best accuracy (%) of averaged and raw weights; none where the split was never measured.
+
+    `best` picks the epoch by the same split: for comparison with papers that report it, and optimistic.
+
+    >>> lines = [{"epoch": e, "test": {"ema": a, "raw": 0.0}} for e, a in ((1, 80.0), (2, 90.0), (3, 85.0))]
+    >>> outcome(lines, "test")["ema"]
+    {'last': 85.0, 'last10': 85.0, 'best': 90.0, 'best_epoch': 2}
+    """
+    measured = [line for line in metrics if split in line]
+    if not measured:
+        return None
+    out = {}
+    for weights in ("ema", "raw"):
+        curve = [line[split][weights] for line in measured]
+        best = max(curve)
+        out[weights] = {
+            "last": curve[-1],
+            "last10": fmean(curve[-10:]),
+            "best": best,
+            "best_epoch": measured[curve.index(best)]["epoch"],
+        }
+    return out
+
+
+def by_stage(metrics: Sequence[Epoch]) -> list[list[Epoch]]:
+    """The epochs of each stage, in order."""
+    stages: list[list[Epoch]] = []
+    for line in metrics:
+        if not stages or stages[-1][-1]["stage"] != line["stage"]:
+            stages.append([])
+        stages[-1].append(line)
+    return stages
+
+
+def selection_shares(selection: Mapping[str, float]) -> dict[str, float | None]:
+    """A selection of metrics.jsonl as per cent; none where there was nothing to take a share of, or no truth.
+
+    >>> selection_shares({"rows": 200.0, "ambiguous": 0.0, "noisy": 200.0})["ambiguous"]
+    0.0
+    """
+    some_ambiguous, some_noisy = selection["ambiguous"] > 0, selection["noisy"] > 0
+
+    def known(key: str, of_something: bool) -> float | None:
+        return 100 * selection[key] if key in selection and of_something else None
+
+    return {
+        "ambiguous": 100 * selection["ambiguous"] / selection["rows"] if selection["rows"] else None,
+        "pseudo_accuracy": known("pseudo_accuracy", selection["rows"] > 0),
+        "pseudo_accuracy_ambiguous": known("pseudo_accuracy_ambiguous", some_ambiguous),
+        "pseudo_accuracy_noisy": known("pseudo_accuracy_noisy", some_noisy),
+        "labels_right_ambiguous": known("labels_right_ambiguous", some_ambiguous),
+        "labels_right_noisy": known("labels_right_noisy", some_noisy),
+        "memorised": known("memorised", selection["rows"] > 0),
+    }
+
+
+def grouped(number: int) -> str:
+    """12345 as "12 345", with a space that does not break."""
+    return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")

@@ -1,0 +1,216 @@
+"""A run folder as plain values: JSON, CSV, TOML and safetensors, read without torch and checked on the way in."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+
+from pars.errors import UserError
+
+Floats = npt.NDArray[np.float32]
+Integers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+TABLES = ("data", "noise", "model", "method", "train")
+EPOCH_KEYS = ("epoch", "stage", "images", "flop", "losses", "selection")
+ROW_KEYS = ("confidence", "predicted", "given_label_confidence")
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """The labels of labels.csv [n] as positions in `names`, -1 = none.
+
+    `names` are sorted: the file has no class numbers, so these need not be the network's.
+    """
+
+    names: tuple[str, ...]
+    given: Integers
+    true: Integers | None
+
+    @property
+    def labelled(self) -> Mask:
+        return self.given >= 0
+
+    @property
+    def right(self) -> Mask:
+        """Rows whose label is known to be right; none where the truth is unknown."""
+        return self.labelled & (False if self.true is None else self.given == self.true)
+
+    @property
+    def wrong(self) -> Mask:
+        """Rows whose label is known to be wrong; none where the truth is unknown."""
+        return self.labelled & (False if self.true is None else (self.true >= 0) & (self.given != self.true))
+
+
+@dataclass(frozen=True, eq=False)
+class RowRecord:
+    """What the averaged network thinks of each training row [n] at the end of a stage."""
+
+    epoch: int
+    confidence: Floats  # probability of the most probable class
+    predicted: Integers  # the network's class number, not a position in `Labels.names`
+    given_label_confidence: Floats  # probability of the given label; means nothing for an unlabelled row
+
+    @property
+    def agrees(self) -> Mask:
+        """Rows whose given label is the network's prediction (for unlabelled rows it means nothing)."""
+        return np.equal(self.given_label_confidence, self.confidence)
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Everything a run folder says, but for the weights."""
+
+    path: Path
+    config: Mapping[str, Any]
+    noise: Mapping[str, Any]
+    labels: Labels
+    metrics: list[dict[str, Any]] = field(default_factory=list)  # one per epoch
+    stages: Mapping[str, RowRecord] = field(default_factory=dict)  # of the stages that ended, in their order
+    result: Mapping[str, Any] | None = None  # none = not finished
+
+    @property
+    def tau(self) -> float | None:
+        """The confidence above which a row is ambiguous, where the method has one."""
+        tau = self.config["method"].get("tau")
+        return float(tau) if is_number(tau) else None
+
+
+def read_run(path: Path) -> Run:
+    """Read a run, finished or not; a UserError names the file that is missing or damaged."""
+    if not path.is_dir():
+        raise UserError(f"{path} is not a run: expected a folder")
+    if not (path / "config.toml").exists():
+        raise UserError(f"{path} is not a run: {path / 'config.toml'} is missing")
+    result = path / "result.json"
+    labels = read_labels(path / "labels.csv")
+    records = {file: read_rows(file, len(labels.given)) for file in sorted(path.glob("rows-*.safetensors"))}
+    in_order = sorted(records.items(), key=lambda item: item[1].epoch)
+    return Run(
+        path=path,
+        config=read_config(path / "config.toml"),
+        noise=read_object(path / "noise.json", ("kind", "rate", "realised_rate", "n_labelled")),
+        labels=labels,
+        metrics=read_metrics(path / "metrics.jsonl"),
+        stages={file.stem.removeprefix("rows-"): record for file, record in in_order},
+        result=read_object(result, ("epochs",)) if result.exists() else None,
+    )
+
+
+def read_text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        raise UserError(f"{path} is missing: every run writes it") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} cannot be read: {error}") from error
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    try:
+        config = tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path} is not valid TOML: {error}") from error
+    for table in TABLES:
+        if not isinstance(config.get(table), dict):
+            raise UserError(f"{path} has no table [{table}], expected the configuration of a run")
+    return config
+
+
+def read_object(path: Path, keys: tuple[str, ...]) -> dict[str, Any]:
+    """A JSON object with at least these keys."""
+    return checked_object(read_text(path), keys, str(path))
+
+
+def checked_object(text: str, keys: tuple[str, ...], where: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UserError(f"{where} is not valid JSON: {error}; the file is damaged") from error
+    if not isinstance(value, dict):
+        raise UserError(f"{where} holds {type(value).__name__}, expected an object with {', '.join(keys)}")
+    missing = [key for key in keys if key not in value]
+    if missing:
+        raise UserError(f"{where} lacks {', '.join(missing)}; expected an object with {', '.join(keys)}")
+    return value
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The epochs so far: none before the first has ended; a last line without its end was cut off and is not one."""
+    if not path.exists():
+        return []
+    lines = [line for line in read_text(path).split("\n")[:-1] if line.strip()]
+    return [checked_epoch(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
+
+
+def checked_epoch(text: str, where: str) -> dict[str, Any]:
+    line = checked_object(text, EPOCH_KEYS, where)
+    for split in ("test", "holdout"):
+        accuracies = line.get(split, {"raw": 0.0, "ema": 0.0})
+        if not (isinstance(accuracies, dict) and all(is_number(accuracies.get(key)) for key in ("raw", "ema"))):
+            raise UserError(f"{where}: {split} is {accuracies!r}, expected numbers raw and ema")
+    if not all(is_number(line[key]) for key in ("epoch", "images", "flop")):
+        raise UserError(f"{where}: epoch, images and flop must be numbers")
+    selections = line["selection"]
+    if not (isinstance(selections, dict) and all(is_selection(value) for value in selections.values())):
+        raise UserError(f"{where}: selection is {selections!r}, expected objects with rows, ambiguous and noisy")
+    return line
+
+
+def is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_selection(value: object) -> bool:
+    return (
+        isinstance(value, dict)
+        and {"rows", "ambiguous", "noisy"} <= value.keys()
+        and all(map(is_number, value.values()))
+    )
+
+
+def read_labels(path: Path) -> Labels:
+    """labels.csv: `row,given` or `row,given,true` by class name, an empty name = no label."""
+    # csv needs the text with its own line ends: a class name may hold one.
+    text = io.StringIO(read_text(path), newline="")
+    try:
+        header, *lines = list(csv.reader(text)) or [[]]
+    except csv.Error as error:
+        raise UserError(f"{path} is not valid CSV: {error}; the file is damaged") from error
+    if header not in (["row", "given"], ["row", "given", "true"]):
+        raise UserError(f"{path}: the first line is {','.join(header)!r}, expected row,given or row,given,true")
+    for row, line in enumerate(lines):
+        if len(line) != len(header) or line[0] != str(row):
+            raise UserError(f"{path}: {','.join(line)!r} where row {row} was expected as {','.join(header)}; cut off?")
+    columns = [[line[column] for line in lines] for column in range(1, len(header))]
+    names = tuple(sorted({name for column in columns for name in column} - {""}))
+    position = {name: index for index, name in enumerate(names)} | {"": -1}
+    numbers = [np.array([position[name] for name in column], dtype=np.int64) for column in columns]
+    return Labels(names, numbers[0], numbers[1] if len(numbers) > 1 else None)
+
+
+def read_rows(path: Path, n_rows: int) -> RowRecord:
+    """The record of a stage end, one entry per row of labels.csv."""
+    try:
+        with safe_open(str(path), framework="numpy") as file:
+            note = json.loads((file.metadata() or {})["pars"])
+            epoch = int(note["epoch"])
+            confidence, predicted, given = (file.get_tensor(key) for key in ROW_KEYS)
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{path} is not a row record written by pars, or is damaged: {error}") from error
+    for key, values in zip(ROW_KEYS, (confidence, predicted, given), strict=True):
+        if values.shape != (n_rows,):
+            raise UserError(f"{path}: {key} has shape {list(values.shape)}, labels.csv has {n_rows} rows")
+        if key != "predicted" and not ((values >= 0) & (values < 1.001)).all():  # false for NaN, too
+            raise UserError(f"{path}: {key} holds values that are no probabilities, expected 0 to 1")
+    return RowRecord(epoch, confidence.astype(np.float32), predicted.astype(np.int64), given.astype(np.float32))

@@ -1,0 +1,24 @@
+"""Runs: configuration, presets, starting, resuming, loading. The doors (command, demo, benchmarks) use this."""
+
+from pars.run.config import RunConfig
+from pars.run.load import Classifier, load_run
+from pars.run.prepare import Prepared, prepare
+from pars.run.presets import PRESETS, Preset, preset
+from pars.run.toml import read as read_toml
+from pars.run.train import build, open_run, resume, train
+
+__all__ = [
+    "PRESETS",
+    "Classifier",
+    "Prepared",
+    "Preset",
+    "RunConfig",
+    "build",
+    "load_run",
+    "open_run",
+    "prepare",
+    "preset",
+    "read_toml",
+    "resume",
+    "train",
+]

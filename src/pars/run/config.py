@@ -1,0 +1,26 @@
+"""A run's whole configuration: one dataclass per room, one TOML file, one set of flags."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pars.augment import ViewsConfig
+from pars.data import DataConfig
+from pars.engine import DeviceName, TrainConfig
+from pars.methods import PARS, Method
+from pars.models import ModelConfig
+from pars.noise import NoiseConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """Everything that decides a run's outcome."""
+
+    data: DataConfig = field(default_factory=DataConfig)
+    noise: NoiseConfig = field(default_factory=NoiseConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    views: ViewsConfig = field(default_factory=ViewsConfig)
+    method: Method = field(default_factory=PARS)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    seed: int = 0
+    device: DeviceName = "auto"

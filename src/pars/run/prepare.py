@@ -1,0 +1,108 @@
+"""From a configuration to rows with (noisy) labels, a record of the noise, views and networks."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from torch import nn
+
+from pars import augment, data, models, noise
+from pars.data import Dataset
+from pars.engine import RunFolder, write_text
+from pars.errors import UserError
+from pars.run import toml
+from pars.run.config import RunConfig
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What a trainer needs, all of it a pure function of the configuration."""
+
+    data: Dataset
+    noise: noise.NoiseRecord
+    held_out: npt.NDArray[np.bool_]
+    views: augment.Views
+
+    def networks(self, config: RunConfig) -> list[nn.Module]:
+        shape = tuple(self.data.train.inputs.shape[1:])
+        return [
+            models.build(config.model, shape, self.data.n_classes, seed=config.seed + index)
+            for index in range(config.method.networks)
+        ]
+
+
+def prepare(config: RunConfig, dataset: Dataset | None = None) -> Prepared:
+    """Load, withhold labels, corrupt, hold out; `dataset` replaces what the configuration names."""
+    loaded = data.load(config.data, seed=config.seed) if dataset is None else dataset
+    noisy = corrupted(config, loaded)
+    true = loaded.train.labels if loaded.train.true_labels is None and config.noise.kind != "none" else None
+    with_noise = loaded.with_labels(noisy.labels, loaded.train.true_labels if true is None else true)
+    data.check_split(with_noise.train, with_noise.n_classes, f"{loaded.name} (training)", training=True)
+    held_out = data.holdout(noisy.labels, config.data.holdout, config.seed)
+    return Prepared(with_noise, noisy.record, held_out, views_for(config, with_noise))
+
+
+def corrupted(config: RunConfig, dataset: Dataset) -> noise.NoisyLabels:
+    """The given labels of the training rows, made wrong as configured; rows without a label keep none."""
+    train, n_classes = dataset.train, dataset.n_classes
+    if config.noise.kind == "none" and train.true_labels is not None:
+        # The labels came wrong already: only say how wrong.
+        return noise.NoisyLabels(train.labels, noise.describe(train.true_labels, train.labels, n_classes, kind="none"))
+    return noise.apply(
+        config.noise,
+        train.labels,
+        n_classes,
+        seed=config.seed,
+        inputs=train.inputs,
+        file_labels=cifar_n_labels(config, dataset),
+        classes=dataset.classes,
+    )
+
+
+def cifar_n_labels(config: RunConfig, dataset: Dataset) -> data.Labels | None:
+    """The labels of a CIFAR-N file, where the noise is one; it is looked for beside the data too."""
+    path = config.noise.path
+    if config.noise.kind != "file" or path is None or Path(path).suffix != ".pt":
+        return None
+    true = dataset.train.true_labels
+    if true is None:
+        raise UserError(
+            f"noise.path {path} holds labels of CIFAR, but {dataset.name} has no true labels to align it by"
+        )
+    found = next((p for p in (Path(path), data.data_root(config.data.root) / path) if p.exists()), Path(path))
+    return data.human_labels(found, config.noise.labels, true_labels=true, n_classes=dataset.n_classes)
+
+
+def views_for(config: RunConfig, dataset: Dataset) -> augment.Views:
+    train = dataset.train
+    return augment.build(
+        config.views,
+        image=train.is_image,
+        shape=tuple(train.inputs.shape[1:]),
+        mean=dataset.mean,
+        std=dataset.std,
+    )
+
+
+def write_inputs(folder: RunFolder, config: RunConfig, prepared: Prepared) -> None:
+    """The part of a run folder that is known before training; config.toml last, for it makes the folder a run."""
+    write_text(folder.noise, prepared.noise.to_json() + "\n")
+    write_text(folder.labels, labels_csv(prepared.data))
+    write_text(folder.config, toml.dumps(config))
+
+
+def labels_csv(dataset: Dataset) -> str:
+    """row, given label and (where known) true label, by class name."""
+    train, names = dataset.train, (*dataset.classes, "")  # -1 picks the empty name: unlabelled
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["row", "given"] if train.true_labels is None else ["row", "given", "true"])
+    columns = [train.labels.tolist()] + ([] if train.true_labels is None else [train.true_labels.tolist()])
+    for row, labels in enumerate(zip(*columns, strict=True)):
+        writer.writerow([row, *(names[label] for label in labels)])
+    return text.getvalue()

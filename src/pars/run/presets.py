@@ -1,0 +1,124 @@
+"""Recipes by name: functions of the noise that return a whole configuration.
+
+The CIFAR presets are the paper's recipe (its appendix "Implementation Details"); the others are small ones for a CPU.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol
+
+from pars.augment import ViewsConfig
+from pars.data import DataConfig
+from pars.engine import TrainConfig
+from pars.errors import UserError
+from pars.methods import by_name
+from pars.models import ModelConfig
+from pars.noise import NoiseConfig
+from pars.run.config import RunConfig
+
+
+class Preset(Protocol):
+    """A recipe for some noise and some method (none = the recipe's own)."""
+
+    __doc__: str | None
+
+    def __call__(self, noise: NoiseConfig, method: str | None = None) -> RunConfig: ...
+
+
+def digits(noise: NoiseConfig, method: str | None = None) -> RunConfig:
+    """8×8 digits from scikit-learn, a small CNN: seconds on a CPU."""
+    return RunConfig(
+        data=DataConfig(name="digits"),
+        noise=noise,
+        model=ModelConfig(name="small_cnn"),
+        train=TrainConfig(epochs=60, batch_size=64, lr=0.05, nesterov=True, ema=0.99, ema_ramp=True),
+        method=by_name(method or "pars"),
+    )
+
+
+def fashion_mnist(noise: NoiseConfig, method: str | None = None) -> RunConfig:
+    """Fashion-MNIST, a small CNN: minutes on a CPU."""
+    return RunConfig(
+        data=DataConfig(name="fashion-mnist"),
+        noise=noise,
+        model=ModelConfig(name="small_cnn"),
+        train=TrainConfig(epochs=20, lr=0.05, nesterov=True, ema=0.995, ema_ramp=True),
+        method=by_name(method or "pars"),
+    )
+
+
+def cifar10(noise: NoiseConfig, method: str | None = None) -> RunConfig:
+    """The paper's CIFAR-10 recipe: 100 epochs, of which 25 warm-up, or 40 above 60 % noise."""
+    return RunConfig(
+        data=DataConfig(name="cifar10"),
+        noise=noise,
+        model=ModelConfig(name="preact_resnet18"),
+        method=by_name(method or "pars-paper", warm_up=40 if noise.rate > 0.6 else 25),
+    )
+
+
+def cifar100(noise: NoiseConfig, method: str | None = None) -> RunConfig:
+    """The paper's CIFAR-100 recipe: 100 epochs, 50 of them warm-up, robust loss 10·NCE + MAE."""
+    return RunConfig(
+        data=DataConfig(name="cifar100"),
+        noise=noise,
+        model=ModelConfig(name="preact_resnet18"),
+        method=by_name(method or "pars-paper", warm_up=50, robust="10*nce+mae"),
+    )
+
+
+def low_resource(preset: Preset, labelled: int, steps: int | None) -> Preset:
+    """The same recipe with so many labels only, the other rows unlabelled."""
+
+    def build(noise: NoiseConfig, method: str | None = None) -> RunConfig:
+        full = preset(noise, method)
+        return replace(
+            full, data=replace(full.data, labelled=labelled), train=replace(full.train, steps_per_epoch=steps)
+        )
+
+    build.__doc__ = f"{preset.__doc__} Here only {labelled} rows have a label."
+    return build
+
+
+def small_cifar10(noise: NoiseConfig, method: str | None = None) -> RunConfig:
+    """The first 10 000 CIFAR-10 images from pixels with a small CNN: a development setting for a CPU."""
+    return RunConfig(
+        data=DataConfig(name="cifar10", limit=10_000),
+        noise=noise,
+        model=ModelConfig(name="small_cnn"),
+        train=TrainConfig(epochs=40, lr=0.05, nesterov=True, ema=0.99, ema_ramp=True),
+        method=by_name(method or "pars"),
+    )
+
+
+def features(noise: NoiseConfig, method: str | None = None) -> RunConfig:
+    """Feature vectors from a frozen encoder, an MLP head: seconds to minutes on a CPU. Needs --data.name FILE.npz."""
+    return RunConfig(
+        data=DataConfig(name="features.npz"),
+        noise=noise,
+        model=ModelConfig(name="mlp"),
+        views=ViewsConfig(),
+        train=TrainConfig(epochs=20, lr=0.03, ema=0.99, ema_ramp=True),
+        method=by_name(method or "pars"),
+    )
+
+
+PRESETS: dict[str, Preset] = {
+    "digits": digits,
+    "fashion-mnist": fashion_mnist,
+    "cifar10": cifar10,
+    "cifar100": cifar100,
+    "digits-low-resource": low_resource(digits, 200, 22),
+    "fashion-mnist-low-resource": low_resource(fashion_mnist, 4_000, 469),
+    "cifar10-low-resource": low_resource(cifar10, 4_000, 391),
+    "cifar100-low-resource": low_resource(cifar100, 10_000, 391),
+    "cifar10-small": small_cifar10,
+    "features": features,
+}
+
+
+def preset(name: str) -> Preset:
+    if name not in PRESETS:
+        raise UserError(f"unknown preset {name!r}; there are: {', '.join(PRESETS)}")
+    return PRESETS[name]

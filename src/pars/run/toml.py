@@ -1,0 +1,123 @@
+"""Configuration to TOML and back, checked field by field: a wrong key or type is named, never ignored."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import tomllib
+import types
+import typing
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+
+import tomli_w
+
+from pars.errors import UserError
+from pars.methods import REGISTRY, Method, by_name
+from pars.run.config import RunConfig
+
+T = TypeVar("T")
+KINDS = {type(method).__name__: type(method) for method in map(by_name, REGISTRY)}
+
+
+def dumps(config: RunConfig) -> str:
+    """TOML text; fields that are none are left out."""
+    return tomli_w.dumps(to_dict(config))
+
+
+def to_dict(value: Any) -> dict[str, Any]:
+    """A dataclass as plain nested values; a method also says of which kind it is."""
+    out: dict[str, Any] = {"kind": type(value).__name__} if isinstance(value, Method) else {}
+    for item in dataclasses.fields(value):
+        inner = getattr(value, item.name)
+        if dataclasses.is_dataclass(inner):
+            out[item.name] = to_dict(inner)
+        elif inner is not None:
+            out[item.name] = list(inner) if isinstance(inner, tuple) else inner
+    return out
+
+
+def read(path: Path, base: RunConfig) -> RunConfig:
+    """A configuration file laid over `base`."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} cannot be read: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path} is not valid TOML: {error}") from error
+    try:
+        return overlay(base, content)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+
+
+def overlay(base: T, content: dict[str, Any], where: str = "") -> T:
+    """`base` with the fields of `content` replaced."""
+    assert dataclasses.is_dataclass(base)
+    hints = typing.get_type_hints(type(base))
+    known = {item.name for item in dataclasses.fields(base)}
+    changes: dict[str, Any] = {}
+    for key, value in content.items():
+        full = f"{where}{key}"
+        if key not in known:
+            raise UserError(f"unknown key {full!r}; {suggestion(key, known)}")
+        inner = getattr(base, key)
+        if dataclasses.is_dataclass(inner):
+            if not isinstance(value, dict):
+                raise UserError(f"{full} is {value!r}, expected a table [{full}]")
+            inner_base, rest = chosen_method(inner, value, full) if isinstance(inner, Method) else (inner, value)
+            changes[key] = overlay(inner_base, rest, f"{full}.")
+        else:
+            changes[key] = checked(hints[key], value, full)
+    return dataclasses.replace(base, **changes)  # type: ignore[type-var]
+
+
+def chosen_method(current: Method, content: dict[str, Any], where: str) -> tuple[Method, dict[str, Any]]:
+    """The method a [method] table starts from, and the table without its `kind`."""
+    rest = {key: value for key, value in content.items() if key != "kind"}
+    kind = content.get("kind", type(current).__name__)
+    if kind not in KINDS:
+        raise UserError(f"{where}.kind is {kind!r}; {suggestion(str(kind), set(KINDS))}")
+    return (current if type(current).__name__ == kind else KINDS[kind]()), rest
+
+
+def suggestion(word: str, known: set[str]) -> str:
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(sorted(known))}"
+
+
+def checked(hint: Any, value: Any, where: str) -> Any:
+    """`value` as the annotated type, or an error that says what would be right."""
+    origin, options = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        for option in options:
+            if option is not type(None):
+                try:
+                    return checked(option, value, where)
+                except UserError:
+                    continue
+    elif origin is Literal:
+        if value in options and type(value) in {type(option) for option in options}:
+            return value
+    elif origin is tuple:
+        if isinstance(value, list):
+            return tuple(checked(options[0], inner, where) for inner in value)
+    elif hint is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    elif isinstance(hint, type) and type(value) is hint:
+        return value
+    raise UserError(f"{where} is {value!r}, expected {describe(hint)}")
+
+
+def describe(hint: Any) -> str:
+    origin, options = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return " or ".join(describe(option) for option in options if option is not type(None))
+    if origin is Literal:
+        return "one of " + ", ".join(repr(option) for option in options)
+    if origin is tuple:
+        return f"a list of {describe(options[0])}"
+    names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+    return names.get(hint, str(hint))

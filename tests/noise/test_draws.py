@@ -1,0 +1,216 @@
+"""The drawn labels follow the distribution they promise, exactly where a count is promised."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from pars.noise import (
+    CIFAR100_SUPERCLASS,
+    NoiseConfig,
+    NoisyLabels,
+    apply,
+    class_map,
+    corrupt_by_map,
+    corrupt_by_matrix,
+    corrupt_uniform,
+    transition_matrix,
+)
+from pars.noise.config import AsymmetricMap, Convention, Kind
+
+deterministic = settings(derandomize=True, deadline=None, max_examples=40)
+
+
+def balanced(n: int, n_classes: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.arange(n) % n_classes
+
+
+@pytest.mark.parametrize(
+    ("kind", "n_classes", "rate", "convention", "asymmetric_map"),
+    [
+        ("symmetric", 10, 0.2, "inclusive", "auto"),
+        ("symmetric", 10, 0.9, "inclusive", "auto"),
+        ("symmetric", 10, 0.5, "exclusive", "auto"),
+        ("symmetric", 100, 0.9, "inclusive", "auto"),
+        ("symmetric", 3, 1.0, "exclusive", "auto"),
+        ("asymmetric", 10, 0.4, "inclusive", "auto"),
+        ("asymmetric", 100, 0.4, "inclusive", "auto"),
+        ("asymmetric", 100, 0.3, "inclusive", "superclass"),
+        ("asymmetric", 15, 0.3, "inclusive", "block"),
+        ("pair", 10, 0.45, "inclusive", "auto"),
+    ],
+)
+def test_the_realised_confusion_is_the_transition_matrix_within_sampling_error(
+    kind: Kind, n_classes: int, rate: float, convention: Convention, asymmetric_map: AsymmetricMap
+) -> None:
+    config = NoiseConfig(kind=kind, rate=rate, convention=convention, asymmetric_map=asymmetric_map)
+    noisy = apply(config, balanced(50_000, n_classes), n_classes, seed=3)
+    expected = transition_matrix(kind, n_classes, rate, convention=convention, asymmetric_map=asymmetric_map)
+    counts, per_class = np.array(noisy.record.confusion), 50_000 // n_classes
+    assert (counts[expected == 0] == 0).all()
+    tails = np.minimum(binom.cdf(counts, per_class, expected), binom.sf(counts - 1, per_class, expected))
+    assert tails.min() > 1e-7  # up to 10 000 entries, so about 1e-4 is to be expected
+    z = (counts - per_class * expected) / np.sqrt(np.maximum(per_class * expected * (1 - expected), 1e-9))
+    assert (z[(expected > 0) & (expected < 1)] ** 2).mean() < 1.8
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "rate", "convention", "really_wrong"),
+    [(10, 0.9, "inclusive", 0.81), (10, 0.9, "exclusive", 0.9), (100, 0.9, "inclusive", 0.891)],
+)
+def test_the_two_symmetric_conventions_differ_in_what_is_really_wrong(
+    n_classes: int, rate: float, convention: Convention, really_wrong: float
+) -> None:
+    config = NoiseConfig(kind="symmetric", rate=rate, convention=convention)
+    noisy = apply(config, balanced(50_000, n_classes), n_classes, seed=0)
+    assert abs(noisy.record.realised_rate - really_wrong) < 4 * np.sqrt(0.1 * 0.9 / 50_000)
+
+
+def test_corrupted_cifar100_labels_reach_every_class() -> None:
+    noisy = apply(NoiseConfig(kind="symmetric", rate=0.9), np.zeros(20_000, np.int64), 100, seed=0)
+    assert len(np.unique(noisy.labels)) == 100
+
+
+class Marker(np.random.Generator):
+    """A generator whose uniform draws are all one foreign number, so that replaced rows can be counted."""
+
+    def integers(self, *args: object, size: int = 0, **more: object) -> object:  # type: ignore[override]
+        return np.full(size, 999)
+
+
+@given(n=st.integers(0, 300), unlabelled=st.integers(0, 50), rate=st.floats(0, 1))
+@deterministic
+def test_inclusive_noise_redraws_exactly_int_rn_of_the_labelled_rows(n: int, unlabelled: int, rate: float) -> None:
+    labels = np.concatenate([balanced(n, 7), np.full(unlabelled, -1)])
+    given_labels = corrupt_uniform(labels, 7, rate, Marker(np.random.PCG64(0)))
+    assert (given_labels == 999).sum() == int(rate * n)
+    assert (given_labels[n:] == -1).all()
+
+
+@given(n=st.integers(0, 300), unlabelled=st.integers(0, 50), rate=st.floats(0, 1))
+@deterministic
+def test_map_noise_moves_exactly_int_rn_of_the_labelled_rows(n: int, unlabelled: int, rate: float) -> None:
+    labels = np.concatenate([np.full(unlabelled, -1), balanced(n, 7)])
+    everybody_moves = (np.arange(7) + 1) % 7
+    given_labels = corrupt_by_map(labels, everybody_moves, rate, np.random.default_rng(0))
+    assert (given_labels != labels).sum() == int(rate * n)
+    assert (given_labels[:unlabelled] == -1).all()
+
+
+def test_the_chosen_rows_are_not_the_first_ones() -> None:
+    given_labels = corrupt_by_map(np.zeros(1000, np.int64), np.array([1, 0]), 0.5, np.random.default_rng(0))
+    assert 200 < given_labels[:500].sum() < 300
+
+
+def test_the_cifar10_map_touches_five_classes_and_no_other() -> None:
+    names = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
+    moved = {names[i]: names[j] for i, j in enumerate(class_map("cifar10", 10)) if i != j}
+    assert moved == {"truck": "automobile", "bird": "airplane", "deer": "horse", "cat": "dog", "dog": "cat"}
+    noisy = apply(NoiseConfig(kind="asymmetric", rate=0.4), balanced(50_000, 10), 10, seed=0)
+    wrong = np.array(noisy.record.confusion) * (1 - np.eye(10, dtype=int))
+    assert np.flatnonzero(wrong.sum(axis=1)).tolist() == [2, 3, 4, 5, 9]
+    assert abs(noisy.record.realised_rate - 0.2) < 0.01
+
+
+def test_blocks_and_superclasses_are_groups_of_five_and_differ() -> None:
+    block, superclass = class_map("block", 100), class_map("superclass", 100)
+    for mapped in (block, superclass):
+        assert sorted(mapped) == list(range(100))
+        walk = np.arange(100)
+        for steps in range(1, 6):
+            walk = mapped[walk]
+            assert (walk == np.arange(100)).all() == (steps == 5)  # cycles of five
+    assert (block // 5 == np.arange(100) // 5).all()
+    groups = np.array(CIFAR100_SUPERCLASS)
+    assert (groups[superclass] == groups).all()
+    assert (block == superclass).mean() < 0.1
+
+
+def test_the_superclass_table_holds_what_people_know_of_cifar100() -> None:
+    groups = np.array(CIFAR100_SUPERCLASS)
+    known = {
+        4: [0, 51, 53, 57, 83],  # apple, mushroom, orange, pear, sweet pepper
+        14: [2, 11, 35, 46, 98],  # baby, boy, girl, man, woman
+        17: [47, 52, 56, 59, 96],  # maple, oak, palm, pine, willow
+        2: [54, 62, 70, 82, 92],  # orchid, poppy, rose, sunflower, tulip
+        9: [12, 17, 37, 68, 76],  # bridge, castle, house, road, skyscraper
+    }
+    for group, members in known.items():
+        assert np.flatnonzero(groups == group).tolist() == members
+    assert (np.bincount(groups) == 5).all()
+    assert len(np.bincount(groups)) == 20
+
+
+@given(seed=st.integers(0, 1000), n_classes=st.integers(2, 6))
+@deterministic
+def test_a_class_of_probability_zero_is_never_drawn(seed: int, n_classes: int) -> None:
+    rng = np.random.default_rng(seed)
+    possible = (rng.random((n_classes, n_classes)) < 0.5) | np.eye(n_classes, dtype=bool)
+    transition = rng.random((n_classes, n_classes)) * possible
+    transition /= transition.sum(axis=1, keepdims=True)
+    labels = rng.integers(-1, n_classes, 500)
+    given_labels = corrupt_by_matrix(labels, transition, rng)
+    labelled = labels >= 0
+    assert (transition[labels[labelled], given_labels[labelled]] > 0).all()
+    assert (given_labels[~labelled] == -1).all()
+
+
+class Constant(np.random.Generator):
+    """A generator whose uniform numbers are all the same."""
+
+    value = 0.0
+
+    def random(self, size: int) -> object:  # type: ignore[override]
+        return np.full(size, self.value)
+
+
+class Largest(Constant):
+    value = float(np.nextafter(1.0, 0.0))
+
+
+def test_the_extreme_uniform_numbers_still_draw_a_possible_class() -> None:
+    row = [0.0] + [0.1] * 10 + [0.0]  # sums to 0.9999999999999999 in floating point
+    labels, transition = np.zeros(3, np.int64), np.array([row] * 12)
+    assert corrupt_by_matrix(labels, transition, Constant(np.random.PCG64(0))).tolist() == [1, 1, 1]
+    assert corrupt_by_matrix(labels, transition, Largest(np.random.PCG64(0))).tolist() == [10, 10, 10]
+
+
+@pytest.mark.parametrize("kind", ["symmetric", "asymmetric", "pair", "instance"])
+def test_noise_repeats_with_its_seed_and_changes_with_it(kind: Kind) -> None:
+    true_labels = balanced(500, 10)
+    inputs = np.random.default_rng(0).random((500, 3))
+    before = true_labels.copy()
+
+    def draw(seed: int, own: int | None = None) -> NoisyLabels:
+        return apply(NoiseConfig(kind=kind, rate=0.4, seed=own), true_labels, 10, seed=seed, inputs=inputs)
+
+    assert draw(1).record == draw(1).record
+    assert (draw(1).labels == draw(1).labels).all()
+    assert draw(1).record.sha256 != draw(2).record.sha256
+    assert draw(1, own=7).record == draw(2, own=7).record == draw(7).record
+    assert (true_labels == before).all()
+
+
+@pytest.mark.parametrize("kind", ["symmetric", "asymmetric", "pair", "instance"])
+@pytest.mark.parametrize("convention", ["inclusive", "exclusive"])
+def test_unlabelled_rows_stay_so_and_do_not_count(kind: Kind, convention: Convention) -> None:
+    true_labels = balanced(4000, 10)
+    true_labels[::4] = -1
+    config = NoiseConfig(kind=kind, rate=0.5, convention=convention)
+    noisy = apply(config, true_labels, 10, seed=0, inputs=np.random.default_rng(0).random((4000, 3)))
+    assert ((noisy.labels == -1) == (true_labels == -1)).all()
+    assert noisy.record.n_labelled == 3000 == np.sum(noisy.record.confusion)
+    assert noisy.record.realised_rate == (noisy.labels != true_labels).sum() / 3000 > 0.15
+
+
+@pytest.mark.parametrize("kind", ["symmetric", "asymmetric", "pair", "instance"])
+@pytest.mark.parametrize("convention", ["inclusive", "exclusive"])
+def test_a_rate_of_zero_changes_nothing(kind: Kind, convention: Convention) -> None:
+    true_labels = balanced(2000, 10)
+    config = NoiseConfig(kind=kind, convention=convention)
+    noisy = apply(config, true_labels, 10, seed=0, inputs=np.random.default_rng(0).random((2000, 3)))
+    assert (noisy.labels == true_labels).all()
+    assert noisy.record.realised_rate == 0

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console, RenderableType
+
+from pars import report
+from report import folders
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> report.Run:
+    return report.read_run(folders.write_run(tmp_path_factory.mktemp("runs") / "run"))
+
+
+def rendered(what: RenderableType, *, styles: bool = False) -> str:
+    out = io.StringIO()
+    Console(file=out, width=140, force_terminal=styles, color_system="standard" if styles else None).print(what)
+    return out.getvalue().replace("\N{NARROW NO-BREAK SPACE}", " ")
+
+
+def test_the_outcome_is_that_of_the_measured_epochs(run: report.Run) -> None:
+    test = report.summary(run)["test"]
+    curve = np.array([folders.epoch(number)["test"]["ema"] for number in range(2, 31, 2)])
+    assert test["ema"]["last"] == pytest.approx(92)
+    assert test["ema"]["best"] == pytest.approx(60 + 35 * 28 / 30)
+    assert test["ema"]["best_epoch"] == 28
+    assert test["ema"]["last10"] == pytest.approx(curve[5:].mean())
+    assert test["raw"]["last"] == pytest.approx(88)
+    assert report.summary(run)["holdout"]["ema"]["last"] == pytest.approx(44)
+
+
+def test_what_was_trained_is_told_from_the_folder(run: report.Run) -> None:
+    facts = report.summary(run)
+    given, true = folders.labels()
+    assert facts["finished"] is True
+    assert facts["data"] == {
+        "name": "my[red]data.npz",
+        "rows": 1000,
+        "labelled": 800,
+        "classes": 3,
+        "truth_known": True,
+        "holdout": 0.1,
+    }
+    assert facts["noise"]["rate"] == 0.5
+    assert facts["noise"]["realised_rate"] == pytest.approx(1 - (given == true)[:800].mean())
+    assert facts["cost"] == {"images": 24_000, "flop": 7.5e13, "pflop": 0.075}
+    assert facts["epochs"] == {"done": 30, "planned": 30}
+    assert facts["curve"]["epochs"] == list(range(2, 31, 2))
+
+
+def test_stages_carry_their_ends_their_selection_and_their_rows(run: report.Run) -> None:
+    warm_up, main = report.summary(run)["stages"]
+    assert [(s["stage"], s["first_epoch"], s["epoch"]) for s in (warm_up, main)] == [
+        ("warm-up", 1, 12),
+        ("main", 13, 30),
+    ]
+    assert warm_up["test"]["ema"] == pytest.approx(74)
+    assert list(warm_up["selection"]) == ["raw"]
+    assert warm_up["selection"]["raw"]["first"]["ambiguous"] == 0
+    assert warm_up["selection"]["raw"]["first"]["pseudo_accuracy_ambiguous"] is None  # of no rows, not 0 %
+    assert warm_up["selection"]["raw"]["last"]["labels_right_noisy"] == pytest.approx(100 * (0.6 - 0.3 * 12 / 30))
+    assert main["selection"]["pseudo"]["last"]["ambiguous"] == pytest.approx(100 * 2100 / 2400)
+
+    given, true = folders.labels()
+    record = folders.rows(20, seed=2)
+    wrong = (given >= 0) & (given != true)
+    assert main["rows"]["wrong"] == {
+        "rows": wrong.sum(),
+        "mean_confidence": pytest.approx(100 * record["confidence"][wrong].mean()),
+        "mean_given_label_confidence": pytest.approx(100 * record["given_label_confidence"][wrong].mean()),
+        "label_is_predicted": pytest.approx(100 * (record["predicted"] == given)[wrong].mean()),
+        "ambiguous": pytest.approx(100 * (record["confidence"][wrong] > 0.95).mean()),
+    }
+    assert main["rows"]["labelled"]["rows"] == 800
+
+
+def test_the_summary_is_json(run: report.Run) -> None:
+    facts = report.summary(run)
+    assert json.loads(json.dumps(facts, allow_nan=False)) == facts
+
+
+def test_only_settings_that_differ_from_given_defaults_are_changed(run: report.Run) -> None:
+    assert "changed" not in report.summary(run)["method"]
+    defaults = dict(run.config["method"])
+    assert report.summary(run, defaults=defaults)["method"]["changed"] == {}
+    assert "all settings at their defaults" in rendered(report.overview(run, defaults=defaults))
+    defaults["robust"] = "nce+mae"
+    assert report.summary(run, defaults=defaults)["method"]["changed"] == {"robust": "10*nce+mae"}
+    lines = rendered(report.overview(run, defaults=defaults)).splitlines()
+    assert "method    PARS with robust = 10*nce+mae" in [line.rstrip() for line in lines]
+
+
+def test_the_overview_says_it_all(run: report.Run) -> None:
+    text = rendered(report.overview(run))
+    for words in (
+        "my[red]data.npz: 1 000 rows, 800 labelled, 3 classes, 10 % of the labels held out",
+        "symmetric (inclusive), nominal 50 %, realised 33.38 % of 800 labels wrong",
+        "PARS: tau = 0.95, lambda_S = 1, robust = 10*nce+mae, pseudo = true",
+        "small_cnn, hidden = [256]",
+        "30 of 30 epochs, finished · 24 000 images, 0.075 PFLOP",
+        "62.3 ▁▂▂▃▃▄▄▅▅▆▆▇▇██ 92.7",
+        "66.2 → 87.5",
+    ):
+        assert words in text
+    line = next(line for line in text.splitlines() if "test, averaged weights" in line)
+    assert line.split()[-4:] == ["92.00", f"{report.summary(run)['test']['ema']['last10']:.2f}", "92.67", "28"]
+
+
+def test_without_truth_nothing_is_said_about_it(tmp_path: Path) -> None:
+    blind = report.read_run(folders.write_run(tmp_path / "run", truth=False))
+    facts = report.summary(blind)
+    assert facts["noise"]["realised_rate"] is None
+    assert set(facts["stages"][0]["rows"]) == {"labelled"}
+    text = rendered(report.overview(blind))
+    assert "how many labels are wrong is not known" in text
+    assert "predictions right" not in text
+
+
+def test_a_run_that_has_just_begun_has_an_overview(tmp_path: Path) -> None:
+    begun = report.read_run(folders.write_run(tmp_path / "run", epochs=0))
+    facts = report.summary(begun)
+    assert (facts["test"], facts["stages"], facts["curve"], facts["finished"]) == (None, [], None, False)
+    assert "0 of 30 epochs, not finished" in rendered(report.overview(begun))
+
+
+def test_the_best_of_each_column_is_bold_in_a_comparison() -> None:
+    def result(last: float, best: float) -> dict[str, dict[str, dict[str, float]]]:
+        return {"test": {"ema": {"last": last, "last10": 50.0, "best": best, "best_epoch": 1}}}
+
+    results = {"ce": result(60.0, 99.25), "PARS [paper]": result(95.5, 96.0), "no test": {}}
+    text = rendered(report.comparison_table(results), styles=True)
+    bold = re.findall(r"\x1b\[1m *(\d+\.\d+)\x1b\[0m", text)
+    assert sorted(bold) == ["50.00", "50.00", "95.50", "99.25"]  # with a tie
+    assert "60.00" in text
+    assert "PARS [paper]" in text
+    line = next(line for line in rendered(report.comparison_table(results)).splitlines() if "no test" in line)
+    assert line.split() == ["no", "test", "–", "–", "–"]
+
+
+def test_a_sparkline_ends_with_the_last_value_however_short_it_is() -> None:
+    values = [0.0] * 500 + [1.0]
+    assert report.sparkline(values) == "▁" * 59 + "█"
+    assert report.sparkline([5.0, 5.0]) == "██"
+    assert report.sparkline([0.0, 1.0, 0.5], width=1) == "▅"
