@@ -30,8 +30,10 @@ def generator(seed: int, stream: str, epoch: int = 0, step: int = 0) -> np.rando
     >>> float(generator(1, "noise", epoch=1).random()) == float(generator(1, "noise", epoch=2).random())
     False
     """
+    # Not a plain list: numpy would turn one number below 2**63 and one above it into rounded floats.
+    key = np.array([int(seed) % 2**64, stream_id(stream)], dtype=np.uint64)
     # The lowest counter word is left to the generator itself: 2**64 blocks per draw site.
-    return np.random.Generator(np.random.Philox(key=[seed % 2**64, stream_id(stream)], counter=[0, step, epoch, 0]))
+    return np.random.Generator(np.random.Philox(key=key, counter=[0, step, epoch, 0]))
 
 
 def torch_seed(seed: int, stream: str, epoch: int = 0, step: int = 0) -> int:

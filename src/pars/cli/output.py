@@ -9,8 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 
 from pars.engine import Interrupted
 

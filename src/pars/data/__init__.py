@@ -10,6 +10,7 @@ from pars.data.digits import digits
 from pars.data.idx import fashion_mnist, idx_folder, read_idx
 from pars.data.load import load, load_rows
 from pars.data.low_resource import holdout, labelled_rows, low_resource
+from pars.data.standardise import standardise, standardised
 from pars.data.stratify import Mask
 
 __all__ = [
@@ -37,4 +38,6 @@ __all__ = [
     "load_rows",
     "low_resource",
     "read_idx",
+    "standardise",
+    "standardised",
 ]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn, optim
@@ -18,16 +18,21 @@ from pars.errors import UserError
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], note: Mapping[str, Any]) -> None:
     """Write tensors with a JSON note in the header, whole or not at all."""
-    # Cloned where storage is shared: safetensors refuses aliases.
-    plain = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
+    plain: dict[str, Tensor] = {}
+    storages: set[int] = set()
+    for name, tensor in tensors.items():
+        own = tensor.detach().cpu().contiguous()
+        storage = own.untyped_storage().data_ptr()
+        plain[name] = own.clone() if storage in storages else own  # tied weights: safetensors refuses aliases
+        storages.add(storage)
 
     def write(beside: Path) -> None:
         try:
             save_file(plain, str(beside), metadata={"pars": json.dumps(note)})
         except SafetensorError as error:
-            # safetensors reports a full disk as text; give it back its errno.
-            if "No space left" in str(error) or "StorageFull" in str(error):
-                raise OSError(28, "No space left on device", str(path)) from error
+            # safetensors reports a full disk, a quota or a limit as text; give it back its errno.
+            if code := re.search(r"os error (\d+)", str(error)):
+                raise OSError(int(code[1]), str(error), str(path)) from error
             raise
 
     write_atomically(path, write)
@@ -50,7 +55,7 @@ def module_tensors(prefix: str, module: nn.Module) -> dict[str, Tensor]:
 
 
 def load_module(prefix: str, module: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
-    own = {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
+    own = with_prefix(prefix, tensors, "cpu")
     try:
         module.load_state_dict(own)
     except RuntimeError as error:
@@ -76,6 +81,6 @@ def load_optimiser(prefix: str, optimiser: optim.Optimizer, tensors: Mapping[str
     optimiser.load_state_dict({"state": state, "param_groups": whole["param_groups"]})
 
 
-def same_tensors(a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> bool:
-    """Bit for bit equal, names and all."""
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+def with_prefix(prefix: str, tensors: Mapping[str, Tensor], device: str) -> dict[str, Tensor]:
+    """The tensors whose name begins so, under the rest of their name."""
+    return {name.removeprefix(prefix): t.to(device) for name, t in tensors.items() if name.startswith(prefix)}

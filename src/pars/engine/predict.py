@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +11,14 @@ BATCH = 512
 
 
 @torch.no_grad()
-def predict_proba(module: nn.Module, inputs: Tensor, finish: Callable[[Tensor], Tensor], device: str) -> Tensor:
-    """Class probabilities [n, K], float32 on the CPU. The network's mode is left as it was."""
+def predict_proba(
+    modules: Sequence[nn.Module], inputs: Tensor, finish: Callable[[Tensor], Tensor], device: str
+) -> Tensor:
+    """Class probabilities [n, K], the mean over the networks, float32 on the CPU. Their mode is left as it was."""
+    return torch.stack([_one(module, inputs, finish, device) for module in modules]).mean(dim=0)
+
+
+def _one(module: nn.Module, inputs: Tensor, finish: Callable[[Tensor], Tensor], device: str) -> Tensor:
     was_training = module.training
     module.eval()
     try:

@@ -1,48 +1,30 @@
-"""The loop: stages, batches, optimiser, averaging, evaluation, checkpoints. It does not know which method runs."""
+"""The loop: stages, batches, steps, evaluation, checkpoints. It does not know which method runs."""
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
-from torch import Tensor, nn, optim
+from torch import Tensor, nn
 
 from pars import seeds
 from pars.augment import Views
 from pars.data import Dataset
 from pars.engine import checkpoint as ck
 from pars.engine.config import TrainConfig
-from pars.engine.ema import decay_at, make_average, update_average
-from pars.engine.flops import row_cost
 from pars.engine.folder import RunFolder
+from pars.engine.interrupt import Interrupted, catch_interrupt
+from pars.engine.learner import Learner
 from pars.engine.meters import EpochMeter
-from pars.engine.order import Order, steps_in_epoch
+from pars.engine.order import Rows, Scheduled, schedule
 from pars.engine.predict import accuracy, predict_proba
 from pars.engine.progress import Quiet, Watcher
-from pars.engine.schedule import learning_rate
 from pars.errors import UserError
-from pars.methods import Batch, Method, Network, Stage, Step, Task
-
-
-class Interrupted(Exception):
-    """Ctrl-C; the run is saved and can be resumed."""
-
-
-@dataclass(frozen=True)
-class Scheduled:
-    """A stage with the epochs it covers and its batches."""
-
-    stage: Stage
-    first_epoch: int
-    labelled: Order
-    more: Order | None
+from pars.methods import Batch, Method, Step, Task
 
 
 class Trainer:
@@ -58,104 +40,67 @@ class Trainer:
         config: TrainConfig,
         seed: int,
         device: str = "cpu",
-        held_out: np.ndarray[Any, np.dtype[np.bool_]] | None = None,
+        held_out: npt.NDArray[np.bool_] | None = None,
         folder: RunFolder | None = None,
         watcher: Watcher | None = None,
         title: str = "train",
     ) -> None:
         if len(networks) != method.networks:
             raise UserError(f"{type(method).__name__} trains {method.networks} network(s), {len(networks)} were given")
-        self.method, self.data, self.views, self.config = method, data, views, config
+        self.data, self.views, self.config = data, views, config
         self.seed, self.device, self.folder, self.title = seed, device, folder, title
         self.watcher = watcher or Quiet()
-        self.inputs = torch.from_numpy(data.train.inputs).to(device)
+        self.inputs = as_tensor(data.train.inputs).to(device)
         self.labels = torch.from_numpy(data.train.labels).to(device)
         true = data.train.true_labels
         self.true_labels = None if true is None else torch.from_numpy(true).to(device)
         self.held_out = np.zeros(len(data.train), dtype=bool) if held_out is None else held_out
 
-        self.nets = tuple(Network(module.to(device).train(), make_average(module)) for module in networks)
-        self.optimisers = [
-            optim.SGD(
-                net.module.parameters(),
-                lr=config.lr,
-                momentum=config.momentum,
-                weight_decay=config.weight_decay,
-                nesterov=config.nesterov,
-                foreach=True,
-            )
-            for net in self.nets
-        ]
-        example = views.finish(
-            self.inputs[:2] if len(self.inputs) > 1 else self.inputs.repeat(2, *[1] * (self.inputs.ndim - 1))
-        )
-        self.costs = [row_cost(net.module, example) for net in self.nets]
+        pair = torch.zeros(2, dtype=torch.int64, device=device)  # two rows: BatchNorm needs more than one
+        example = views.finish(self.inputs[pair])
+        self.learners = [Learner(module.to(device), config, example) for module in networks]
+        self.nets = tuple(learner.net for learner in self.learners)
         task = Task(len(data.train), data.n_classes, self.labels, config.epochs)
         self.state = {name: tensor.to(device) for name, tensor in method.initial_state(task).items()}
-        self.schedule = self._schedule(method.stages(task))
+        self.schedule = schedule(
+            method.stages(task),
+            labelled=np.flatnonzero((data.train.labels >= 0) & ~self.held_out),
+            every=np.flatnonzero(~self.held_out),
+            config=config,
+            seed=seed,
+        )
         self.steps = self.schedule[0].labelled.steps
         self.total_steps = self.steps * config.epochs
         self.epoch, self.step = 0, 0  # finished epochs; finished steps of the epoch under way
         self.meter = EpochMeter(self.true_labels)
-        self._interrupted = False
-
-    def _schedule(self, stages: Sequence[Stage]) -> list[Scheduled]:
-        kept = ~self.held_out
-        pools = {
-            "labelled": np.flatnonzero((self.data.train.labels >= 0) & kept),
-            "all": np.flatnonzero(kept),
-        }
-        if not len(pools["labelled"]):
-            raise UserError("no labelled rows to train on: every label is -1 or held out")
-        size = min(self.config.batch_size, len(pools["labelled"]))
-        steps = steps_in_epoch(len(pools["labelled"]), size, self.config.steps_per_epoch)
-        per_epoch = len(pools["labelled"]) if self.config.steps_per_epoch is None else steps * size
-        scheduled, first = [], 0
-        for stage in stages:
-            labelled = Order(pools["labelled"], self.seed, "labelled", per_epoch, steps)
-            more = None
-            if stage.more is not None:
-                pool = pools[stage.more.pool]
-                more = Order(pool, self.seed, "more", max(steps, round(stage.more.ratio * per_epoch)), steps)
-            if stage.epochs:
-                scheduled.append(Scheduled(stage, first, labelled, more))
-            first += stage.epochs
-        if first != self.config.epochs:
-            raise UserError(f"the stages have {first} epochs, the run {self.config.epochs}")
-        return scheduled
+        self._saved_at = time.monotonic()
 
     def run(self) -> None:
         """Train to the end from wherever this trainer stands."""
-        done = self.epoch * self.steps + self.step
-        self.watcher.start(self.total_steps, done, self.title)
-        self._saved_at = time.monotonic()
+        self.watcher.start(self.total_steps, self.epoch * self.steps + self.step, self.title)
         try:
-            with self._catch_interrupt():
+            with catch_interrupt() as interrupted:
                 while self.epoch < self.config.epochs:
-                    self._run_epoch()
+                    self._run_epoch(interrupted)
         finally:
             self.watcher.stop()
         if self.folder is not None:
             self._save_model(self.folder)
 
-    def _run_epoch(self) -> None:
-        now = self.current()
+    def _run_epoch(self, interrupted: list[bool]) -> None:
+        now = next(s for s in reversed(self.schedule) if s.first_epoch <= self.epoch)
         labelled = now.labelled.epoch(self.epoch)
         more = now.more.epoch(self.epoch) if now.more else None
         while self.step < self.steps:
             self._run_step(now, labelled[self.step], more[self.step] if more else None)
             self.step += 1
-            if self._interrupted or time.monotonic() - self._saved_at > self.config.checkpoint_seconds:
+            if interrupted or time.monotonic() - self._saved_at > self.config.checkpoint_seconds:
                 self.save()
-            if self._interrupted:
+            if interrupted:
                 raise Interrupted
-        line = self._finish_epoch(now)
-        self.watcher.epoch(line)
+        self.watcher.epoch(self._finish_epoch(now))
 
-    def current(self) -> Scheduled:
-        return next(s for s in reversed(self.schedule) if s.first_epoch <= self.epoch)
-
-    def _run_step(self, now: Scheduled, rows: np.ndarray[Any, Any], more: np.ndarray[Any, Any] | None) -> None:
+    def _run_step(self, now: Scheduled, rows: Rows, more: Rows | None) -> None:
         global_step = self.epoch * self.steps + self.step
         stage_steps = now.stage.epochs * self.steps
         at = Step(
@@ -169,23 +114,16 @@ class Trainer:
         )
         # Dropout inside a network draws from torch's own generator: place it by address too.
         torch.manual_seed(seeds.torch_seed(self.seed, "torch", self.epoch, self.step))
-        rate = learning_rate(self.config.schedule, peak=self.config.lr, step=global_step, total=self.total_steps)
         with torch.autocast(self.device, dtype=torch.bfloat16, enabled=self.device == "cuda"):
             losses = now.stage.step(at)
         torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
-        decay = decay_at(global_step, decay=self.config.ema, ramp=self.config.ema_ramp)
-        for net, optimiser in zip(self.nets, self.optimisers, strict=True):
-            if self.config.grad_clip is not None:
-                nn.utils.clip_grad_norm_(net.module.parameters(), self.config.grad_clip)
-            optimiser.param_groups[0]["lr"] = rate
-            optimiser.step()
-            optimiser.zero_grad(set_to_none=True)
-            update_average(net.average, net.module, decay)
+        for learner in self.learners:
+            learner.update(global_step, self.total_steps)
         self.meter.add_losses(losses)
         self.meter.add_selections(at.selections)
         self.watcher.step(len(rows) + (0 if more is None else len(more)))
 
-    def _batch(self, draw: str, rows: np.ndarray[Any, Any]) -> Batch:
+    def _batch(self, draw: str, rows: Rows) -> Batch:
         index = torch.from_numpy(rows).to(self.device)
         epoch, step = self.epoch, self.step
 
@@ -198,7 +136,7 @@ class Trainer:
         return Batch(index, self.labels[index], make_view)
 
     def _finish_epoch(self, now: Scheduled) -> dict[str, Any]:
-        """Evaluate, log, move on, save: in this order, so that a kill in between repeats the epoch, never skips it."""
+        """Evaluate, log, save: in this order, so that a kill in between repeats the epoch, never skips it."""
         losses = self.meter.losses()
         if not all(np.isfinite(value) for value in losses.values()):
             raise UserError(f"a loss is not finite in epoch {self.epoch + 1}: {losses}; a smaller train.lr may help")
@@ -208,7 +146,7 @@ class Trainer:
             "stage": now.stage.name,
             "steps": self.epoch * self.steps,
             "images": sum(net.backwards for net in self.nets),
-            "flop": self.flop(),
+            "flop": sum(learner.flop for learner in self.learners),
             "losses": losses,
             "selection": self.meter.selections(),
         }
@@ -224,26 +162,18 @@ class Trainer:
                 self.save()
         return line
 
-    def flop(self) -> float:
-        """Floating-point operations of training so far: forward and backward passes, without evaluation."""
-        return sum(
-            net.forwards * cost.forward + net.backwards * cost.training
-            for net, cost in zip(self.nets, self.costs, strict=True)
-        )
-
     def predict_proba(self, inputs: Tensor, *, average: bool = True) -> Tensor:
         """Class probabilities [n, K], the mean over networks."""
         modules = [net.average if average else net.module for net in self.nets]
-        each = [predict_proba(module, inputs, self.views.finish, self.device) for module in modules]
-        return torch.stack(each).mean(dim=0)
+        return predict_proba(modules, inputs, self.views.finish, self.device)
 
     def _evaluate(self) -> dict[str, Any]:
         out: dict[str, Any] = {}
         if self.data.test is not None:
-            inputs, labels = torch.from_numpy(self.data.test.inputs), torch.from_numpy(self.data.test.labels)
-            out["test"] = self._accuracies(inputs, labels)
+            labels = torch.from_numpy(self.data.test.labels)
+            out["test"] = self._accuracies(as_tensor(self.data.test.inputs), labels)
         if self.held_out.any():
-            rows = torch.from_numpy(np.flatnonzero(self.held_out))
+            rows = torch.from_numpy(np.flatnonzero(self.held_out)).to(self.device)
             out["holdout"] = self._accuracies(self.inputs[rows], self.labels[rows].cpu())
         return out
 
@@ -262,10 +192,7 @@ class Trainer:
         ck.save_tensors(folder.rows(stage), tensors, {"stage": stage, "epoch": self.epoch})
 
     def _save_model(self, folder: RunFolder) -> None:
-        tensors: dict[str, Tensor] = {}
-        for index, net in enumerate(self.nets):
-            tensors |= ck.module_tensors(f"average.{index}.", net.average)
-            tensors |= ck.module_tensors(f"raw.{index}.", net.module)
+        tensors = {name: t for i, learner in enumerate(self.learners) for name, t in learner.weights(i).items()}
         note = {
             "networks": len(self.nets),
             "epochs": self.epoch,
@@ -280,10 +207,8 @@ class Trainer:
         """Everything that training changes."""
         out = {f"state.{name}": tensor for name, tensor in self.state.items()}
         out |= {f"meter.{name}": tensor for name, tensor in self.meter.sums.items()}
-        for index, (net, optimiser) in enumerate(zip(self.nets, self.optimisers, strict=True)):
-            out |= ck.module_tensors(f"average.{index}.", net.average)
-            out |= ck.module_tensors(f"raw.{index}.", net.module)
-            out |= ck.optimiser_tensors(f"optimiser.{index}.", optimiser)
+        for index, learner in enumerate(self.learners):
+            out |= learner.tensors(index)
         return out
 
     def save(self) -> None:
@@ -301,29 +226,15 @@ class Trainer:
             self.folder.keep_metrics(0)
             return
         tensors, note = ck.load_tensors(self.folder.checkpoint)
-        for index, (net, optimiser) in enumerate(zip(self.nets, self.optimisers, strict=True)):
-            ck.load_module(f"average.{index}.", net.average, tensors, self.folder.checkpoint)
-            ck.load_module(f"raw.{index}.", net.module, tensors, self.folder.checkpoint)
-            ck.load_optimiser(f"optimiser.{index}.", optimiser, tensors)
-            net.forwards, net.backwards = note["work"][index]
-        self.state = {k.removeprefix("state."): t.to(self.device) for k, t in tensors.items() if k.startswith("state.")}
-        self.meter.sums = {k.removeprefix("meter."): t for k, t in tensors.items() if k.startswith("meter.")}
+        for index, (learner, work) in enumerate(zip(self.learners, note["work"], strict=True)):
+            learner.load(index, tensors, self.folder.checkpoint)
+            learner.net.forwards, learner.net.backwards = work
+        self.state = ck.with_prefix("state.", tensors, self.device)
+        self.meter.sums = ck.with_prefix("meter.", tensors, self.device)
         self.epoch, self.step = note["epoch"], note["step"]
         self.folder.keep_metrics(self.epoch)
 
-    @contextmanager
-    def _catch_interrupt(self) -> Iterator[None]:
-        """The first Ctrl-C saves and stops after the step under way; a second one stops at once."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
 
-        def on_interrupt(number: int, frame: object) -> None:
-            self._interrupted = True
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-
-        before = signal.signal(signal.SIGINT, on_interrupt)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, before)
+def as_tensor(array: npt.NDArray[Any]) -> Tensor:
+    """A tensor over the same memory where torch can; a read-only memory map is copied."""
+    return torch.from_numpy(array if array.flags.writeable and not any(s < 0 for s in array.strides) else array.copy())

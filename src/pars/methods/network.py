@@ -31,7 +31,7 @@ class Network:
         joined = views[0] if len(views) == 1 else torch.cat(views)
         self.backwards += len(joined)
         logits: Tensor = self.module(joined)
-        return logits.split([len(view) for view in views])
+        return torch.split(logits, [len(view) for view in views])
 
     def without_statistics(self, view: Tensor) -> Tensor:
         """Logits of a view that BatchNorm's running averages must not see: evaluation is on clean inputs."""

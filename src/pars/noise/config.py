@@ -39,7 +39,7 @@ class NoiseConfig:
     labels: str = "worse"
     """Of a CIFAR-N file (.pt): worse, aggre, random1, random2, random3, or (CIFAR-100N) noisy."""
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         """Raise a UserError for values that are out of range or contradict each other."""
         if not 0 <= self.rate <= 1:  # false for NaN, too
             raise UserError(f"noise.rate must be between 0 and 1, not {self.rate}")

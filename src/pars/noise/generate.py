@@ -38,7 +38,6 @@ def apply(
     >>> noisy.record.convention, round(noisy.record.realised_rate, 1)
     ('inclusive', 0.4)
     """
-    config.check()
     labels = check_labels(true_labels, n_classes, "true labels")
     if n_classes < 2 and config.kind in KINDS_WITH_RATE:
         raise UserError(f"noise.kind = {config.kind!r} needs at least 2 classes; the data has {n_classes}")
@@ -82,7 +81,7 @@ def _draw(
             raise UserError(f"noise.kind = 'instance' needs the inputs of all {len(labels)} rows; {has}")
         return corrupt_by_features(labels, inputs, n_classes, config.rate, rng), None
     if config.kind == "matrix":
-        assert config.path is not None  # by config.check
+        assert config.path is not None  # by NoiseConfig
         return corrupt_by_matrix(labels, read_matrix(config.path, n_classes), rng), None
     if config.kind == "symmetric" and config.convention == "inclusive":
         return corrupt_uniform(labels, n_classes, config.rate, rng), "inclusive"

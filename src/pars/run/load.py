@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from pars import augment, models
+from pars import augment, data, models
 from pars.data import Inputs
 from pars.engine import DeviceName, predict_proba, resolve_device
 from pars.engine.checkpoint import load_module, load_tensors
@@ -24,6 +24,8 @@ class Classifier:
     networks: tuple[nn.Module, ...]
     classes: tuple[str, ...]
     input_shape: tuple[int, ...]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
     views: augment.Views
     device: str
 
@@ -33,9 +35,8 @@ class Classifier:
             raise UserError(
                 f"{where}: rows have shape {list(inputs.shape[1:])}, the run expects {list(self.input_shape)}"
             )
-        rows = torch.from_numpy(inputs)
-        each = [predict_proba(network, rows, self.views.finish, self.device) for network in self.networks]
-        return torch.stack(each).mean(dim=0)
+        rows = torch.from_numpy(inputs if len(self.input_shape) == 3 else data.standardise(inputs, self.mean, self.std))
+        return predict_proba(self.networks, rows, self.views.finish, self.device)
 
 
 def load_run(path: Path, *, networks: Sequence[nn.Module] | None = None, device: DeviceName = "auto") -> Classifier:
@@ -51,5 +52,8 @@ def load_run(path: Path, *, networks: Sequence[nn.Module] | None = None, device:
     for index, network in enumerate(networks):
         load_module(f"average.{index}.", network, tensors, folder.model)
         network.to(where).eval()
-    views = augment.build(config.views, image=len(shape) == 3, shape=shape, mean=note["mean"], std=note["std"])
-    return Classifier(tuple(networks), classes, shape, views, where)
+    # Only the plain reading of inputs is needed, so the views are those that ask for nothing.
+    image, mean, std = len(shape) == 3, tuple(note["mean"]), tuple(note["std"])
+    plain = augment.ViewsConfig(weak="none", strong="none")
+    views = augment.build(plain, image=image, shape=shape, mean=mean if image else (), std=std if image else ())
+    return Classifier(tuple(networks), classes, shape, mean, std, views, where)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import nn
 
-from pars import augment, data, models, noise
+from pars import augment, data, models, noise, seeds
 from pars.data import Dataset
 from pars.engine import RunFolder, write_text
 from pars.errors import UserError
@@ -38,7 +38,7 @@ class Prepared:
 
 def prepare(config: RunConfig, dataset: Dataset | None = None) -> Prepared:
     """Load, withhold labels, corrupt, hold out; `dataset` replaces what the configuration names."""
-    loaded = data.load(config.data, seed=config.seed) if dataset is None else dataset
+    loaded = data.standardised(data.load(config.data, seed=config.seed) if dataset is None else dataset)
     noisy = corrupted(config, loaded)
     true = loaded.train.labels if loaded.train.true_labels is None and config.noise.kind != "none" else None
     with_noise = loaded.with_labels(noisy.labels, loaded.train.true_labels if true is None else true)
@@ -84,9 +84,16 @@ def views_for(config: RunConfig, dataset: Dataset) -> augment.Views:
         config.views,
         image=train.is_image,
         shape=tuple(train.inputs.shape[1:]),
-        mean=dataset.mean,
-        std=dataset.std,
+        mean=dataset.mean if train.is_image else (),
+        std=dataset.std if train.is_image else (),  # features are standardised already
+        bank=None if train.is_image else some_rows(train.inputs, config.seed),
     )
+
+
+def some_rows(inputs: data.Inputs, seed: int, n: int = 1024) -> npt.NDArray[np.float32]:
+    """Rows that a feature view may mix in."""
+    rows = seeds.generator(seed, "view-bank").permutation(len(inputs))[:n]
+    return np.asarray(inputs[np.sort(rows)], dtype=np.float32)
 
 
 def write_inputs(folder: RunFolder, config: RunConfig, prepared: Prepared) -> None:

@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-from statistics import fmean
 from typing import Any
+
+from pars.report.outcome import by_stage, outcome
 
 
 def summarise(lines: list[dict[str, Any]]) -> dict[str, Any]:
-    """Last, best and last-10 accuracy of averaged and raw weights, and what it cost.
+    """Last, best and last-10 accuracy of averaged and raw weights, what it cost, and where each stage ended.
 
     The headline is the last epoch's averaged weights. `best` picks the epoch by the test set itself: it is there for
     comparison with papers that report it, and is optimistic.
     """
-    out: dict[str, Any] = {"epochs": lines[-1]["epoch"], "images": lines[-1]["images"], "flop": lines[-1]["flop"]}
-    for split in ("test", "holdout"):
-        measured = [line for line in lines if split in line]
-        if not measured:
-            continue
-        out[split] = {}
-        for weights in ("ema", "raw"):
-            curve = [line[split][weights] for line in measured]
-            best = max(range(len(curve)), key=curve.__getitem__)
-            out[split][weights] = {
-                "last": curve[-1],
-                "last10": fmean(curve[-10:]),
-                "best": curve[best],
-                "best_epoch": measured[best]["epoch"],
-            }
-    out["stages"] = stage_ends(lines)
-    out["selection"] = lines[-1]["selection"]
-    return out
-
-
-def stage_ends(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The last epoch of each stage with its accuracies."""
-    ends = [a for a, b in zip(lines, [*lines[1:], {"stage": None}], strict=True) if a["stage"] != b["stage"]]
-    return [{key: line[key] for key in ("stage", "epoch", "flop", "test", "holdout") if key in line} for line in ends]
+    last = lines[-1]
+    out: dict[str, Any] = {key: last[key] for key in ("images", "flop", "selection")} | {"epochs": last["epoch"]}
+    out |= {split: found for split in ("test", "holdout") if (found := outcome(lines, split)) is not None}
+    kept = ("stage", "epoch", "flop", "test", "holdout")
+    return out | {"stages": [{key: stage[-1][key] for key in kept if key in stage[-1]} for stage in by_stage(lines)]}

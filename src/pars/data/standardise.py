@@ -1,0 +1,37 @@
+"""Feature vectors to mean 0 and deviation 1, so that dropping a value means "nothing known", whatever its unit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from pars.data.dataset import Dataset, Inputs, Split
+
+
+def standardised(dataset: Dataset) -> Dataset:
+    """The data set with its feature columns standardised by the training rows; images are left alone."""
+    if dataset.train.is_image:
+        return dataset
+    columns = np.asarray(dataset.train.inputs, dtype=np.float64)
+    mean, std = columns.mean(axis=0), columns.std(axis=0)
+    std[std < 1e-12 * np.maximum(1, np.abs(mean))] = 1.0  # a constant column says nothing; it becomes 0
+    changed = replace(dataset, mean=tuple(mean.tolist()), std=tuple(std.tolist()))
+    test = None if dataset.test is None else _apply(dataset.test, changed)
+    return replace(changed, train=_apply(dataset.train, changed), test=test)
+
+
+def _apply(split: Split, dataset: Dataset) -> Split:
+    return replace(split, inputs=standardise(split.inputs, dataset.mean, dataset.std))
+
+
+def standardise(inputs: Inputs, mean: tuple[float, ...], std: tuple[float, ...]) -> npt.NDArray[np.float32]:
+    """(x - mean) / std per column, in float32.
+
+    >>> standardise(np.array([[1.0, 5.0], [3.0, 5.0]], dtype=np.float32), (2.0, 5.0), (1.0, 1.0)).tolist()
+    [[-1.0, 0.0], [1.0, 0.0]]
+    """
+    centred = inputs.astype(np.float64) - np.asarray(mean)
+    scaled: npt.NDArray[np.float32] = (centred / np.asarray(std)).astype(np.float32)
+    return scaled

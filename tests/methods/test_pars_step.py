@@ -1,0 +1,238 @@
+"""One PARS step against its equations, for every switch; and what must and must not carry a gradient."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from torch import Tensor
+
+from methods.reference import (
+    ROBUST,
+    AsIs,
+    Averaged,
+    expected_from_arrays,
+    expected_losses,
+    random_labels,
+    random_logits,
+    step,
+)
+from pars.losses import cross_entropy, parse
+from pars.methods import PARS, Losses, Network
+
+deterministic = settings(derandomize=True, deadline=None, max_examples=150)
+
+methods = st.builds(
+    PARS,
+    tau=st.sampled_from([0.0, 0.4, 0.6, 0.8, 0.95, 1.0]),
+    lambda_S=st.sampled_from([0.0, 1.0, 2.5]),
+    lambda_N=st.sampled_from([0.0, 0.1, 1.0]),
+    lambda_R=st.sampled_from([0.0, 1.0, 0.3]),
+    robust=st.sampled_from(sorted(ROBUST)),
+    pseudo=st.sampled_from([True, True, True, False]),
+    raw_negative=st.sampled_from(["complement", "given", "none"]),
+    pseudo_negative=st.booleans(),
+    pseudo_positive=st.sampled_from(["ce", "robust"]),
+    raw_anchor=st.sampled_from(["ambiguous", "all"]),
+    min_share=st.sampled_from([0.0, 0.25, 1.0]),
+    teacher=st.sampled_from(["current", "average"]),
+    joint_forward=st.booleans(),
+    mask_view=st.sampled_from(["weak", "strong"]),
+    pool=st.sampled_from(["all", "batch"]),
+    ramp=st.sampled_from([0.0, 0.3, 0.5, 0.8]),
+    negatives=st.integers(1, 3),
+)
+VARIANTS: list[dict[str, Any]] = [
+    {},
+    {"raw_anchor": "ambiguous"},
+    {"min_share": 0.25},
+    {"min_share": 1.0},
+    {"raw_negative": "given"},
+    {"raw_negative": "none", "pseudo_negative": False},
+    {"pseudo_positive": "robust"},
+    {"pseudo": False},
+    {"teacher": "average"},
+    {"joint_forward": True},
+    {"mask_view": "strong"},
+    {"pool": "batch"},
+    {"ramp": 0.8},
+    {"negatives": 3},
+]
+
+
+def numbers(losses: Losses) -> dict[str, float]:
+    return {name: value.item() for name, value in losses.items()}
+
+
+def total_gradients(losses: Losses, logits: dict[str, Tensor]) -> dict[str, Tensor]:
+    total = torch.stack(list(losses.values())).sum()
+    found = torch.autograd.grad(total, list(logits.values()), allow_unused=True, materialize_grads=True)
+    return dict(zip(logits, found, strict=True))
+
+
+@given(m=methods, seed=st.integers(0, 10**6), stage_progress=st.floats(0, 1))
+@deterministic
+def test_every_switch_matches_the_equations(m: PARS, seed: int, stage_progress: float) -> None:
+    logits, labels = random_logits(seed), random_labels(seed)
+    losses = m.main_step(step(logits, labels, seed=seed, stage_progress=stage_progress))
+    expected = expected_losses(m, logits, labels, seed=seed, stage_progress=stage_progress)
+    assert losses.keys() == expected.keys()
+    for name, value in numbers(losses).items():
+        assert_allclose(value, expected[name], rtol=2e-5, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_gradients_are_those_of_the_equations_with_masks_and_pseudo_labels_fixed(changes: dict[str, Any]) -> None:
+    m = PARS(tau=0.7, lambda_N=0.5, **changes)
+    logits, labels = random_logits(3), random_labels(3)
+    gradients = total_gradients(m.main_step(step(logits, labels)), logits)
+    values = {name: tensor.detach().double().numpy() for name, tensor in logits.items()}
+
+    def total() -> float:
+        return sum(expected_from_arrays(m, values, labels.tolist()).values())
+
+    # Masks and pseudo-labels are piecewise constant, so that small differences do not see them either.
+    for name, array in values.items():
+        numeric = np.zeros_like(array)
+        for at in np.ndindex(array.shape):
+            sums = []
+            for shift in (1e-5, -2e-5):
+                array[at] += shift
+                sums.append(total())
+            array[at] += 1e-5
+            numeric[at] = (sums[0] - sums[1]) / 2e-5
+        assert_allclose(gradients[name], numeric, rtol=1e-3, atol=2e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_view_that_guesses_gets_no_gradient_from_a_joint_forward(seed: int) -> None:
+    logits, labels = random_logits(seed), random_labels(seed)
+    at = step(logits, labels)
+    gradients = total_gradients(PARS.paper(tau=0.6).main_step(at), logits)
+    assert at.net.backwards == 5 + 9 + 9  # the guess did go through the network with gradient
+    assert (gradients["more/weak"] == 0).all()
+    assert (gradients["more/strong"] != 0).all()
+
+
+@pytest.mark.parametrize("raw_anchor", ["ambiguous", "all"])
+def test_at_tau_0_every_row_is_ambiguous(raw_anchor: Any) -> None:
+    logits, labels = random_logits(0), random_labels(0)
+    at = step(logits, labels)
+    losses = PARS(tau=0, raw_anchor=raw_anchor).main_step(at)
+    z = logits["more/weak"].argmax(1)
+    assert all(selection.ambiguous.all() for selection in at.selections.values())
+    assert_allclose(losses["raw"].item(), parse("nce+mae")(logits["raw/weak"], labels).mean().item(), rtol=1e-6)
+    assert_allclose(losses["pseudo"].item(), cross_entropy(logits["more/strong"], z).mean().item(), rtol=1e-6)
+    assert losses["raw_negative"].item() == losses["pseudo_negative"].item() == 0
+
+
+def test_at_tau_1_only_negative_learning_is_left() -> None:
+    logits, labels = random_logits(0), random_labels(0)
+    losses = PARS.paper(tau=1, lambda_R=0).main_step(step(logits, labels))
+    assert numbers(losses)["raw"] == numbers(losses)["pseudo"] == numbers(losses)["balance"] == 0
+    assert numbers(losses)["raw_negative"] > 0
+    assert numbers(losses)["pseudo_negative"] > 0
+
+
+@pytest.mark.parametrize(
+    ("tau", "empty"), [(0.0, ("raw_negative", "pseudo_negative")), (1.0, ("raw", "pseudo"))], ids=str
+)
+@pytest.mark.parametrize("min_share", [0.0, 0.25, 1.0])
+def test_an_empty_subset_contributes_nothing_and_pulls_nowhere(
+    tau: float, empty: tuple[str, ...], min_share: float
+) -> None:
+    logits, labels = random_logits(1), random_labels(1)
+    losses = PARS(tau=tau, raw_anchor="ambiguous", min_share=min_share).main_step(step(logits, labels))
+    assert all(value.isfinite() for value in losses.values())
+    parts = {name: losses[name] for name in empty}
+    assert set(numbers(parts).values()) == {0.0}
+    assert all((gradient == 0).all() for gradient in total_gradients(parts, logits).values())
+
+
+def test_a_row_of_certainty_itself_gives_finite_losses_and_gradients() -> None:
+    logits, labels = random_logits(1, size=1e4), random_labels(1)
+    losses = PARS(tau=1, lambda_N=1).main_step(step(logits, labels))
+    assert all(value.isfinite() for value in losses.values())
+    assert all(gradient.isfinite().all() for gradient in total_gradients(losses, logits).values())
+
+
+def test_complements_are_never_the_label_and_uniform_over_the_other_classes() -> None:
+    n, classes = 30_000, 5
+    labels = torch.arange(n) % classes
+    at = step(random_logits(0), random_labels(0))
+    drawn = PARS(negatives=2).complements(at, labels, torch.zeros(n, classes))
+    assert drawn.shape == (n, 2)
+    assert (drawn != labels[:, None]).all()
+    pairs = Counter(zip(labels.repeat_interleave(2).tolist(), drawn.flatten().tolist(), strict=True))
+    mean = 2 * n / classes / (classes - 1)
+    chi_square = sum((count - mean) ** 2 / mean for count in pairs.values())
+    assert len(pairs) == classes * (classes - 1)
+    assert chi_square < 44.3  # the 99.99 % point for 15 degrees of freedom
+
+
+def test_with_two_classes_the_complement_is_the_other_one() -> None:
+    logits, labels = random_logits(2, classes=2), random_labels(2, classes=2)
+    losses = PARS(tau=1, lambda_N=1, lambda_S=1).main_step(step(logits, labels))
+    assert_allclose(losses["raw_negative"].item(), cross_entropy(logits["raw/weak"], labels).mean().item(), rtol=1e-5)
+    z = logits["more/weak"].argmax(1)
+    assert_allclose(losses["pseudo_negative"].item(), cross_entropy(logits["more/strong"], z).mean().item(), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "forwards", "backwards"),
+    [
+        ({}, 9, 5 + 9),
+        ({"teacher": "average"}, 9, 5 + 9),
+        ({"joint_forward": True}, 0, 5 + 9 + 9),
+        ({"joint_forward": True, "teacher": "average"}, 9, 5 + 9),
+        ({"pool": "batch"}, 5, 5 + 5),
+        ({"pseudo": False}, 0, 5),
+    ],
+    ids=str,
+)
+def test_a_step_costs_what_it_says(changes: dict[str, Any], forwards: int, backwards: int) -> None:
+    at = step(random_logits(0), random_labels(0))
+    PARS(**changes).main_step(at)
+    assert (at.net.forwards, at.net.backwards) == (forwards, backwards)
+
+
+def test_the_ramp_starts_at_nothing_and_ends_at_full_weight() -> None:
+    logits, labels = random_logits(0), random_labels(0)
+
+    def at(progress: float, **changes: Any) -> dict[str, float]:
+        return numbers(PARS(tau=0.6, **changes).main_step(step(logits, labels, stage_progress=progress)))
+
+    plain = at(0.0)
+    assert [at(0.0, ramp=0.4)[name] for name in ("pseudo", "pseudo_negative", "balance")] == [0, 0, 0]
+    assert_allclose(at(0.1, ramp=0.4)["pseudo"], plain["pseudo"] / 4, rtol=1e-6)
+    assert at(0.4, ramp=0.4) == at(1.0, ramp=0.4) == plain
+    assert at(0.0, ramp=0.4)["raw"] == plain["raw"]
+
+
+def test_selections_say_what_the_step_believed() -> None:
+    logits, labels = random_logits(0), random_labels(0)
+    at = step(logits, labels, net=Network(AsIs(), Averaged()))
+    PARS(tau=0.7, teacher="average").main_step(at)
+    taught = Averaged()(logits["more/weak"]).softmax(1)
+    assert at.selections["raw"].batch is at.batch
+    assert at.selections["pseudo"].batch is at.more
+    assert torch.equal(at.selections["raw"].predicted, logits["raw/weak"].argmax(1))
+    assert torch.equal(at.selections["pseudo"].predicted, taught.argmax(1))
+    assert torch.equal(at.selections["pseudo"].ambiguous, taught.amax(1) > 0.7)
+
+
+@pytest.mark.parametrize("robust", sorted(ROBUST))
+def test_the_warm_up_is_the_mean_robust_loss_on_weak_views(robust: str) -> None:
+    logits, labels = random_logits(4), random_labels(4)
+    at = step(logits, labels)
+    (loss,) = PARS(robust=robust).warm_up_step(at).values()
+    p = logits["raw/weak"].detach().double().softmax(1).numpy()
+    expected = np.mean([ROBUST[robust](row, label) for row, label in zip(p, labels.tolist(), strict=True)])
+    assert_allclose(loss.item(), expected, rtol=1e-5)
+    assert (at.net.forwards, at.net.backwards) == (0, 5)

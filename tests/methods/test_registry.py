@@ -1,0 +1,60 @@
+"""Methods by name: each trains."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from numpy.testing import assert_allclose
+
+from engine.helpers import Recorder, make_trainer, toy
+from methods.reference import random_labels, random_logits, step
+from pars.engine import TrainConfig
+from pars.errors import UserError
+from pars.methods import PARS, REGISTRY, Supervised, Task, by_name
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_every_method_trains_on_any_rows(name: str) -> None:
+    seen = Recorder()
+    data = toy(unlabelled=12)
+    trainer = make_trainer(
+        by_name(name, warm_up=1), data=data, config=TrainConfig(epochs=2, batch_size=16, lr=0.1), watcher=seen
+    )
+    before = [{key: t.clone() for key, t in net.module.state_dict().items()} for net in trainer.nets]
+    trainer.run()
+    assert len(seen.lines) == 2
+    assert all(math.isfinite(value) for line in seen.lines for value in line["losses"].values())
+    for net, old in zip(trainer.nets, before, strict=True):
+        assert all(tensor.isfinite().all() for tensor in net.module.state_dict().values())
+        assert any(not torch.equal(old[key], t) for key, t in net.module.state_dict().items())
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(UserError, match=r"unknown method 'parz'; there are: .*pars, pars-paper, ce, warmup"):
+        by_name("parz")
+
+
+def test_names_mean_what_they_say() -> None:
+    assert by_name("ce") == Supervised(loss="ce")
+    assert by_name("warmup", robust="10*nce+mae") == Supervised(loss="10*nce+mae")
+    assert by_name("pars", robust="gce", warm_up=3) == PARS(robust="gce", warm_up=3)
+    assert by_name("pars-paper", warm_up=25) == PARS.paper(warm_up=25)
+
+
+def test_supervised_training_minimises_the_mean_loss_on_given_labels() -> None:
+    logits, labels = random_logits(5), random_labels(5)
+    (stage,) = Supervised(loss="ce").stages(Task(n_rows=5, n_classes=4, labels=labels, epochs=7))
+    at = step(logits, labels)
+    losses = stage.step(at)
+    p = logits["raw/weak"].detach().double().softmax(1)
+    assert (stage.epochs, stage.more) == (7, None)
+    assert_allclose(losses["raw"].item(), -sum(math.log(p[i, y]) for i, y in enumerate(labels.tolist())) / 5, rtol=1e-5)
+    assert torch.equal(at.selections["raw"].ambiguous, p.amax(1) > 0.95)
+    assert (at.net.forwards, at.net.backwards) == (0, 5)
+
+
+def test_supervised_training_with_an_unknown_loss_is_refused() -> None:
+    with pytest.raises(UserError, match="no loss 'cee'"):
+        Supervised(loss="cee").stages(Task(n_rows=1, n_classes=2, labels=torch.tensor([0]), epochs=1))
