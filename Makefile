@@ -21,7 +21,7 @@ test: lint
 	$(BIN)/pytest
 
 bench: .venv/ready
-	$(BIN)/python benchmarks/digits.py
+	$(BIN)/python benchmarks/tables.py digits
 
 clean:
-	rm -rf .venv build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

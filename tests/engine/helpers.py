@@ -21,14 +21,14 @@ N_FEATURES, N_CLASSES = 4, 3
 SHORT = TrainConfig(epochs=4, batch_size=16, lr=0.1, ema=0.9)
 
 
-def toy(n: int = 60, *, unlabelled: int = 0, noise: float = 0.3, seed: int = 0) -> Dataset:
+def toy(n: int = 60, *, unlabelled: int = 0, noise: float = 0.3, spread: float = 1.0, seed: int = 0) -> Dataset:
     """Three Gaussian clouds; some labels are wrong, and the last rows have none."""
     rng = np.random.default_rng(seed)
     centres = 2 * rng.standard_normal((N_CLASSES, N_FEATURES))
 
     def split(size: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
         labels = rng.permutation(np.arange(size) % N_CLASSES)
-        return (centres[labels] + rng.standard_normal((size, N_FEATURES))).astype(np.float32), labels
+        return (centres[labels] + spread * rng.standard_normal((size, N_FEATURES))).astype(np.float32), labels
 
     inputs, true = split(n)
     given = np.where(rng.random(n) < noise, rng.integers(N_CLASSES, size=n), true)

@@ -6,9 +6,9 @@ import copy
 
 import pytest
 import torch
+from engine.helpers import assert_identical
 from torch import Tensor, nn
 
-from engine.helpers import assert_identical
 from pars.engine.ema import make_average
 from pars.methods import Network
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from engine.helpers import assert_identical, make_trainer, toy
 from torch import Tensor, nn
 
-from engine.helpers import assert_identical, make_trainer, toy
 from methods.reference import step
 from pars.engine import TrainConfig
 from pars.methods import PARS, Network, Supervised
@@ -53,7 +53,7 @@ def fixmatch(module: nn.Module, views: dict[str, Tensor], labels: Tensor) -> tup
 
 def test_without_negatives_balance_and_raw_selection_it_is_fixmatch() -> None:
     ours, theirs = small_network(), small_network()
-    method = PARS(tau=TAU, lambda_N=0, lambda_R=0, robust="ce", raw_anchor="all", min_share=1.0, joint_forward=True)
+    method = PARS.paper(tau=TAU, lambda_N=0, lambda_R=0, robust="ce", raw_anchor="all", min_share=1.0)
     optimisers = [torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9, nesterov=True) for m in (ours, theirs)]
     net, shares = Network(ours, copy.deepcopy(ours)), []
     for views, labels in draws(8):
@@ -90,7 +90,10 @@ def test_pars_without_pseudo_labels_and_negatives_is_training_with_the_robust_lo
     config = TrainConfig(epochs=3, batch_size=16, lr=0.1, ema=0.9)
     trainers = [
         make_trainer(method, data=toy(), config=config)
-        for method in (PARS(warm_up=1, pseudo=False, raw_negative="none"), Supervised(loss="nce+mae"))
+        for method in (
+            PARS(warm_up=1, pseudo=False, raw_negative="none", raw_anchor="all", min_share=0.0),
+            Supervised(loss="nce+mae"),
+        )
     ]
     for trainer in trainers:
         trainer.run()

@@ -89,7 +89,7 @@ def test_every_switch_matches_the_equations(m: PARS, seed: int, stage_progress: 
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
 def test_gradients_are_those_of_the_equations_with_masks_and_pseudo_labels_fixed(changes: dict[str, Any]) -> None:
-    m = PARS(tau=0.7, lambda_N=0.5, **changes)
+    m = PARS.paper(**({"tau": 0.7, "lambda_N": 0.5, "raw_anchor": "all", "joint_forward": False} | changes))
     logits, labels = random_logits(3), random_labels(3)
     gradients = total_gradients(m.main_step(step(logits, labels)), logits)
     values = {name: tensor.detach().double().numpy() for name, tensor in logits.items()}
@@ -124,7 +124,7 @@ def test_the_view_that_guesses_gets_no_gradient_from_a_joint_forward(seed: int) 
 def test_at_tau_0_every_row_is_ambiguous(raw_anchor: Any) -> None:
     logits, labels = random_logits(0), random_labels(0)
     at = step(logits, labels)
-    losses = PARS(tau=0, raw_anchor=raw_anchor).main_step(at)
+    losses = PARS.paper(tau=0, raw_anchor=raw_anchor).main_step(at)
     z = logits["more/weak"].argmax(1)
     assert all(selection.ambiguous.all() for selection in at.selections.values())
     assert_allclose(losses["raw"].item(), parse("nce+mae")(logits["raw/weak"], labels).mean().item(), rtol=1e-6)
@@ -148,7 +148,7 @@ def test_an_empty_subset_contributes_nothing_and_pulls_nowhere(
     tau: float, empty: tuple[str, ...], min_share: float
 ) -> None:
     logits, labels = random_logits(1), random_labels(1)
-    losses = PARS(tau=tau, raw_anchor="ambiguous", min_share=min_share).main_step(step(logits, labels))
+    losses = PARS.paper(tau=tau, min_share=min_share).main_step(step(logits, labels))
     assert all(value.isfinite() for value in losses.values())
     parts = {name: losses[name] for name in empty}
     assert set(numbers(parts).values()) == {0.0}
@@ -178,7 +178,7 @@ def test_complements_are_never_the_label_and_uniform_over_the_other_classes() ->
 
 def test_with_two_classes_the_complement_is_the_other_one() -> None:
     logits, labels = random_logits(2, classes=2), random_labels(2, classes=2)
-    losses = PARS(tau=1, lambda_N=1, lambda_S=1).main_step(step(logits, labels))
+    losses = PARS.paper(tau=1, lambda_N=1).main_step(step(logits, labels))
     assert_allclose(losses["raw_negative"].item(), cross_entropy(logits["raw/weak"], labels).mean().item(), rtol=1e-5)
     z = logits["more/weak"].argmax(1)
     assert_allclose(losses["pseudo_negative"].item(), cross_entropy(logits["more/strong"], z).mean().item(), rtol=1e-5)
@@ -198,7 +198,7 @@ def test_with_two_classes_the_complement_is_the_other_one() -> None:
 )
 def test_a_step_costs_what_it_says(changes: dict[str, Any], forwards: int, backwards: int) -> None:
     at = step(random_logits(0), random_labels(0))
-    PARS(**changes).main_step(at)
+    PARS.paper(**({"joint_forward": False} | changes)).main_step(at)
     assert (at.net.forwards, at.net.backwards) == (forwards, backwards)
 
 
@@ -206,7 +206,7 @@ def test_the_ramp_starts_at_nothing_and_ends_at_full_weight() -> None:
     logits, labels = random_logits(0), random_labels(0)
 
     def at(progress: float, **changes: Any) -> dict[str, float]:
-        return numbers(PARS(tau=0.6, **changes).main_step(step(logits, labels, stage_progress=progress)))
+        return numbers(PARS.paper(tau=0.6, **changes).main_step(step(logits, labels, stage_progress=progress)))
 
     plain = at(0.0)
     assert [at(0.0, ramp=0.4)[name] for name in ("pseudo", "pseudo_negative", "balance")] == [0, 0, 0]
@@ -218,7 +218,7 @@ def test_the_ramp_starts_at_nothing_and_ends_at_full_weight() -> None:
 def test_selections_say_what_the_step_believed() -> None:
     logits, labels = random_logits(0), random_labels(0)
     at = step(logits, labels, net=Network(AsIs(), Averaged()))
-    PARS(tau=0.7, teacher="average").main_step(at)
+    PARS.paper(tau=0.7, teacher="average").main_step(at)
     taught = Averaged()(logits["more/weak"]).softmax(1)
     assert at.selections["raw"].batch is at.batch
     assert at.selections["pseudo"].batch is at.more

@@ -6,9 +6,9 @@ import math
 
 import pytest
 import torch
+from engine.helpers import Recorder, make_trainer, toy
 from numpy.testing import assert_allclose
 
-from engine.helpers import Recorder, make_trainer, toy
 from methods.reference import random_labels, random_logits, step
 from pars.engine import TrainConfig
 from pars.errors import UserError

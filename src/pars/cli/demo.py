@@ -12,8 +12,8 @@ from typing import Any
 from rich.console import Group
 
 from pars import report, run
-from pars.cli.output import add_json_flag, say, show, stoppable
-from pars.engine import RunFolder, watcher
+from pars.cli.output import add_json_flag, say, show
+from pars.engine import Interrupted, RunFolder, watcher
 from pars.errors import UserError
 from pars.noise import NoiseConfig
 
@@ -26,21 +26,33 @@ def command(args: Sequence[str]) -> int:
     )
     parser.add_argument("--rate", type=float, default=0.5, help="share of labels replaced by a random one")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--epochs", type=int, help="of each of the three runs (default: the digits preset's)")
     parser.add_argument("--out", type=Path, help="keep the three runs and the plot here (default: a temporary folder)")
     add_json_flag(parser)
     options = parser.parse_args(args)
+    configs = {method: configure(method, options) for method in ROWS}  # before any folder is made
+    if options.out is not None and options.out.exists() and not options.out.is_dir():
+        raise UserError(f"{options.out} is a file, expected a folder for the runs")
     if options.out is not None and options.out.exists() and any(options.out.iterdir()):
         raise UserError(f"{options.out} is not empty; choose another --out")
     out = options.out or Path(tempfile.mkdtemp(prefix="pars-demo-"))
-    return stoppable(lambda: compare(out, options), out)
+    try:
+        return compare(configs, out, options)
+    except Interrupted:
+        say(f"stopped; the runs so far are in {out}")
+        return 130
 
 
-def compare(out: Path, options: argparse.Namespace) -> int:
-    noise = NoiseConfig(kind="symmetric", rate=options.rate)
+def configure(method: str, options: argparse.Namespace) -> run.RunConfig:
+    config = run.preset("digits")(NoiseConfig(kind="symmetric", rate=options.rate), method)
+    epochs = config.train.epochs if options.epochs is None else options.epochs
+    return replace(config, seed=options.seed, train=replace(config.train, epochs=epochs))
+
+
+def compare(configs: dict[str, run.RunConfig], out: Path, options: argparse.Namespace) -> int:
     results: dict[str, dict[str, Any]] = {}
-    for method in ROWS:
-        config = run.preset("digits")(noise, method)
-        results[method] = run.train(replace(config, seed=options.seed), out / method, watcher=watcher(), title=method)
+    for method, config in configs.items():
+        results[method] = run.train(config, out / method, watcher=watcher(), title=method)
     plot = out / "demo.svg"
     curves = {ROWS[method]: RunFolder(out / method).read_metrics() for method in ROWS}
     title = f"8×8 digits, {100 * options.rate:.0f} % of the labels random"

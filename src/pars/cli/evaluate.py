@@ -23,7 +23,7 @@ def command(args: Sequence[str]) -> int:
     add_json_flag(parser)
     options = parser.parse_args(args)
     classifier = run.load_run(options.run, device=options.device)
-    rows = data.load_rows(options.data, root=options.root)
+    rows = data.load_rows(options.data, root=options.root, classes=classifier.classes)  # names get the run's numbers
     labels = torch.from_numpy(rows.labels)
     if not (labels >= 0).any():
         raise UserError(f"{options.data} has no labels to compare with; `pars predict` needs none")

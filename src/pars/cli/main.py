@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -40,11 +41,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Imported here: `pars --help` must not wait for torch.
     module = importlib.import_module(f"pars.cli.{name}")
     try:
-        return int(module.command(rest))
+        code = int(module.command(rest))
+        sys.stdout.flush()
+        return code
     except UserError as error:
         print(f"pars {name}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
+        # `pars predict … | head`: nobody listens any more. Else Python complains once more when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:
+        # A folder that may not be written, a file that vanished: the user's to mend. One without a name is our fault.
+        if error.filename is None:
+            raise
+        print(f"pars {name}: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2

@@ -13,6 +13,7 @@ from pathlib import Path
 from pars import data, run
 from pars.cli.output import add_json_flag
 from pars.engine import write_text
+from pars.errors import UserError
 
 
 def command(args: Sequence[str]) -> int:
@@ -24,6 +25,7 @@ def command(args: Sequence[str]) -> int:
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     add_json_flag(parser)
     options = parser.parse_args(args)
+    check_out(options.out)
     classifier = run.load_run(options.run, device=options.device)
     rows = data.load_rows(options.data, root=options.root)
     confidence, label = classifier.predict_proba(rows.inputs, options.data).max(dim=1)
@@ -39,6 +41,14 @@ def command(args: Sequence[str]) -> int:
     else:
         write_text(options.out, text)
     return 0
+
+
+def check_out(out: Path | None) -> None:
+    """Before the work, not after it."""
+    if out is not None and out.is_dir():
+        raise UserError(f"--out {out} is a folder, expected a file to write")
+    if out is not None and not out.parent.is_dir():
+        raise UserError(f"--out {out}: the folder {out.parent} does not exist")
 
 
 def as_csv(rows: list[tuple[int, str, str]]) -> str:

@@ -35,6 +35,12 @@ def summary(line: dict[str, Any]) -> str:
     return " · ".join(parts)
 
 
+def accuracy_note(line: dict[str, Any]) -> str:
+    """The shortest answer to "how is it going?", for a narrow terminal."""
+    split = next((name for name in ("test", "holdout") if name in line), None)
+    return str(line["stage"]) if split is None else f"{line['stage']}, {split} {line[split]['ema']:.1f} %"
+
+
 class Quiet:
     """Shows nothing."""
 
@@ -87,7 +93,7 @@ class Bar(Quiet):
         self._progress.update(self._task, advance=1, rate=rate)
 
     def epoch(self, line: dict[str, Any]) -> None:
-        self._progress.update(self._task, note=summary(line))
+        self._progress.update(self._task, note=accuracy_note(line))
 
     def stop(self) -> None:
         self._progress.stop()

@@ -215,7 +215,8 @@ class Trainer:
         """Write the checkpoint, if this run has a folder."""
         if self.folder is not None:
             work = [[net.forwards, net.backwards] for net in self.nets]
-            note = {"epoch": self.epoch, "step": self.step, "work": work}
+            # safetensors sorts by name; the order of the losses is theirs in the log.
+            note = {"epoch": self.epoch, "step": self.step, "work": work, "meter": list(self.meter.sums)}
             ck.save_tensors(self.folder.checkpoint, self.tensors(), note)
         self._saved_at = time.monotonic()
 
@@ -230,7 +231,8 @@ class Trainer:
             learner.load(index, tensors, self.folder.checkpoint)
             learner.net.forwards, learner.net.backwards = work
         self.state = ck.with_prefix("state.", tensors, self.device)
-        self.meter.sums = ck.with_prefix("meter.", tensors, self.device)
+        sums = ck.with_prefix("meter.", tensors, self.device)
+        self.meter.sums = {name: sums[name] for name in note["meter"]}
         self.epoch, self.step = note["epoch"], note["step"]
         self.folder.keep_metrics(self.epoch)
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from pars.errors import UserError
 from pars.methods.network import Network
 
 Losses = Mapping[str, Tensor]
@@ -122,6 +123,13 @@ class Method:
     """Hyper-parameters of one method, in its paper's symbols."""
 
     networks: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        """Refuse words that no Literal of the class allows: a mistyped switch must not silently mean another one."""
+        for name, hint in get_type_hints(type(self)).items():
+            if get_origin(hint) is Literal and getattr(self, name) not in get_args(hint):
+                allowed = ", ".join(map(repr, get_args(hint)))
+                raise UserError(f"method.{name} is {getattr(self, name)!r}, expected one of {allowed}")
 
     def stages(self, task: Task) -> tuple[Stage, ...]:
         raise NotImplementedError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -52,11 +53,12 @@ class PARS(Method):
         return cls(**(literal | {"joint_forward": True, "ramp": 0.0} | changes))  # type: ignore[arg-type]
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("tau", "warm_up_share", "min_share", "ramp"):
             if not 0 <= getattr(self, name) <= 1:
                 raise UserError(f"method.{name} is {getattr(self, name)}, expected a number from 0 to 1")
         for name in ("lambda_S", "lambda_N", "lambda_R"):
-            if not getattr(self, name) >= 0:
+            if not 0 <= getattr(self, name) < math.inf:
                 raise UserError(f"method.{name} is {getattr(self, name)}, expected a number of at least 0")
         if not self.mu > 0 or self.negatives < 1:
             raise UserError(f"method.mu is {self.mu} and method.negatives {self.negatives}; both must be positive")

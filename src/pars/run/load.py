@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from torch import Tensor, nn
 
 from pars import augment, data, models
 from pars.data import Inputs
 from pars.engine import DeviceName, predict_proba, resolve_device
 from pars.engine.checkpoint import load_module, load_tensors
+from pars.engine.trainer import as_tensor
 from pars.errors import UserError
 from pars.run.train import open_run
 
@@ -35,8 +35,8 @@ class Classifier:
             raise UserError(
                 f"{where}: rows have shape {list(inputs.shape[1:])}, the run expects {list(self.input_shape)}"
             )
-        rows = torch.from_numpy(inputs if len(self.input_shape) == 3 else data.standardise(inputs, self.mean, self.std))
-        return predict_proba(self.networks, rows, self.views.finish, self.device)
+        rows = inputs if len(self.input_shape) == 3 else data.standardise(inputs, self.mean, self.std)
+        return predict_proba(self.networks, as_tensor(rows), self.views.finish, self.device)
 
 
 def load_run(path: Path, *, networks: Sequence[nn.Module] | None = None, device: DeviceName = "auto") -> Classifier:
@@ -48,6 +48,8 @@ def load_run(path: Path, *, networks: Sequence[nn.Module] | None = None, device:
     shape, classes = tuple(note["input_shape"]), tuple(note["classes"])
     if networks is None:
         networks = [models.build(config.model, shape, len(classes), seed=0) for _ in range(note["networks"])]
+    if len(networks) != note["networks"]:
+        raise UserError(f"{folder.model} holds {note['networks']} network(s), {len(networks)} were given")
     where = resolve_device(device)
     for index, network in enumerate(networks):
         load_module(f"average.{index}.", network, tensors, folder.model)

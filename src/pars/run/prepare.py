@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +39,11 @@ class Prepared:
 
 def prepare(config: RunConfig, dataset: Dataset | None = None) -> Prepared:
     """Load, withhold labels, corrupt, hold out; `dataset` replaces what the configuration names."""
+    if dataset is not None:  # as `load` does; once standardised, one missing value would be a column of them
+        data.check_split(dataset.train, dataset.n_classes, f"{dataset.name} (training)", training=True)
     loaded = data.standardised(data.load(config.data, seed=config.seed) if dataset is None else dataset)
+    if loaded.test is not None and not (loaded.test.labels >= 0).any():
+        loaded = replace(loaded, test=None)  # nothing to compare with
     noisy = corrupted(config, loaded)
     true = loaded.train.labels if loaded.train.true_labels is None and config.noise.kind != "none" else None
     with_noise = loaded.with_labels(noisy.labels, loaded.train.true_labels if true is None else true)
@@ -53,7 +58,7 @@ def corrupted(config: RunConfig, dataset: Dataset) -> noise.NoisyLabels:
     if config.noise.kind == "none" and train.true_labels is not None:
         # The labels came wrong already: only say how wrong.
         return noise.NoisyLabels(train.labels, noise.describe(train.true_labels, train.labels, n_classes, kind="none"))
-    return noise.apply(
+    noisy = noise.apply(
         config.noise,
         train.labels,
         n_classes,
@@ -62,6 +67,14 @@ def corrupted(config: RunConfig, dataset: Dataset) -> noise.NoisyLabels:
         file_labels=cifar_n_labels(config, dataset),
         classes=dataset.classes,
     )
+    if train.true_labels is None:
+        return noisy
+    # Noise on top of labels that were wrong already: the record compares with the truth, not with those.
+    r = noisy.record
+    record = noise.describe(
+        train.true_labels, noisy.labels, n_classes, kind=r.kind, convention=r.convention, rate=r.rate, seed=r.seed
+    )
+    return noise.NoisyLabels(noisy.labels, record)
 
 
 def cifar_n_labels(config: RunConfig, dataset: Dataset) -> data.Labels | None:
@@ -69,11 +82,8 @@ def cifar_n_labels(config: RunConfig, dataset: Dataset) -> data.Labels | None:
     path = config.noise.path
     if config.noise.kind != "file" or path is None or Path(path).suffix != ".pt":
         return None
-    true = dataset.train.true_labels
-    if true is None:
-        raise UserError(
-            f"noise.path {path} holds labels of CIFAR, but {dataset.name} has no true labels to align it by"
-        )
+    # Without true labels of its own, a data set is taken at its word: its labels are what the file is aligned by.
+    true = dataset.train.labels if dataset.train.true_labels is None else dataset.train.true_labels
     found = next((p for p in (Path(path), data.data_root(config.data.root) / path) if p.exists()), Path(path))
     return data.human_labels(found, config.noise.labels, true_labels=true, n_classes=dataset.n_classes)
 
@@ -98,9 +108,18 @@ def some_rows(inputs: data.Inputs, seed: int, n: int = 1024) -> npt.NDArray[np.f
 
 def write_inputs(folder: RunFolder, config: RunConfig, prepared: Prepared) -> None:
     """The part of a run folder that is known before training; config.toml last, for it makes the folder a run."""
-    write_text(folder.noise, prepared.noise.to_json() + "\n")
-    write_text(folder.labels, labels_csv(prepared.data))
-    write_text(folder.config, toml.dumps(config))
+    try:
+        write_text(folder.noise, prepared.noise.to_json() + "\n")
+        write_text(folder.labels, labels_csv(prepared.data))
+        write_text(folder.config, toml.dumps(config))
+    except (UserError, OSError) as error:
+        # Half of a run cannot be resumed: leave none.
+        folder.noise.unlink(missing_ok=True)
+        folder.labels.unlink(missing_ok=True)
+        with suppress(OSError):  # not empty: it was there before
+            folder.path.rmdir()
+        reason = "no space left on its disk" if isinstance(error, UserError) else error
+        raise UserError(f"the run in {folder.path} could not be begun, nothing was written: {reason}") from error
 
 
 def labels_csv(dataset: Dataset) -> str:

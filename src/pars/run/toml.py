@@ -78,7 +78,7 @@ def chosen_method(current: Method, content: dict[str, Any], where: str) -> tuple
     """The method a [method] table starts from, and the table without its `kind`."""
     rest = {key: value for key, value in content.items() if key != "kind"}
     kind = content.get("kind", type(current).__name__)
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise UserError(f"{where}.kind is {kind!r}; {suggestion(str(kind), set(KINDS))}")
     return (current if type(current).__name__ == kind else KINDS[kind]()), rest
 

@@ -1,0 +1,189 @@
+"""The tables of docs/method.md: trains what is missing in results/TABLE.jsonl, then prints the table.
+
+    python benchmarks/tables.py digits
+    python benchmarks/tables.py features   --features cifar10-lite0.npz --root DATA
+    python benchmarks/tables.py ablation   --features cifar10-lite0.npz --root DATA
+    python benchmarks/tables.py pixels     --root DATA
+    … --part 0/2     only every second missing run: two processes, one core each
+
+cifar10-lite0.npz is made by benchmarks/encode_cifar10.py; DATA holds cifar-10-batches-py and CIFAR-10_human.pt.
+A run is one line, appended when it ends, so a stopped table goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pars import run
+from pars.noise import NoiseConfig
+from pars.run.toml import overlay
+
+RESULTS = Path(__file__).parent.parent / "results"
+
+
+def symmetric(rate: float) -> NoiseConfig:
+    return NoiseConfig(kind="symmetric", rate=rate)
+
+
+WORSE = NoiseConfig(kind="file", path="CIFAR-10_human.pt", labels="worse")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training run: a preset, its noise, a method, and what is changed in the configuration."""
+
+    setting: str
+    row: str
+    preset: str
+    noise: NoiseConfig
+    method: str
+    seed: int
+    changes: dict[str, Any] = field(default_factory=dict)
+
+
+ABLATION: dict[str, tuple[str, dict[str, Any]]] = {
+    "PARS": ("pars", {}),
+    "without NL": ("pars", {"raw_negative": "none", "pseudo_negative": False}),
+    "without pseudo loss": ("pars", {"pseudo": False}),
+    "without class balance": ("pars", {"lambda_R": 0.0}),
+    "warm-up only": ("warmup", {}),
+    "robust loss on pseudo-labels": ("pars", {"pseudo_positive": "robust"}),
+    "paper, literal": ("pars-paper", {}),
+    "paper, NL on the given label": ("pars-paper", {"raw_negative": "given"}),
+    "EMA teacher": ("pars", {"teacher": "average"}),
+    "subset means": ("pars", {"min_share": 0.0}),
+    "batch means": ("pars", {"min_share": 1.0}),
+    "tau 0.8": ("pars", {"tau": 0.8}),
+    "tau 0.99": ("pars", {"tau": 0.99}),
+}
+FEATURES = {"sym 50 %": symmetric(0.5), "sym 90 %": symmetric(0.9), "CIFAR-10N worse": WORSE}
+THREE = {"CE": "ce", "warm-up only": "warmup", "PARS": "pars"}
+
+
+def digits() -> Iterator[Cell]:
+    for rate in (0.5, 0.2, 0.8):
+        for seed in range(3):
+            for row, method in THREE.items():
+                yield Cell(f"sym {100 * rate:.0f} %", row, "digits", symmetric(rate), method, seed)
+
+
+def features() -> Iterator[Cell]:
+    rows = {"data": {"limit": 10_000}}
+    for seed in range(3):
+        for setting, noise in FEATURES.items():
+            for row, method in THREE.items():
+                yield Cell(setting, row, "features", noise, method, seed, rows)
+    few = {"data": {"labelled": 4_000}, "train": {"steps_per_epoch": 60}}
+    for seed in range(3):
+        for row, method in THREE.items():
+            yield Cell("4 000 of 50 000 labelled, sym 50 %", row, "features", symmetric(0.5), method, seed, few)
+
+
+def ablation() -> Iterator[Cell]:
+    for seed in range(3):
+        for row, (method, changes) in ABLATION.items():
+            for setting, noise in FEATURES.items():
+                yield Cell(
+                    setting, row, "features", noise, method, seed, {"data": {"limit": 10_000}, "method": changes}
+                )
+
+
+def pixels() -> Iterator[Cell]:
+    for rate in (0.5, 0.8, 0.2):
+        for row, method in THREE.items():
+            yield Cell(f"sym {100 * rate:.0f} %", row, "cifar10-small", symmetric(rate), method, 0)
+
+
+TABLES = {"digits": digits, "features": features, "ablation": ablation, "pixels": pixels}
+
+
+def configuration(cell: Cell, features_file: Path | None, root: str | None) -> run.RunConfig:
+    config = overlay(run.preset(cell.preset)(cell.noise, cell.method), cell.changes)
+    data = replace(config.data, root=root)
+    if cell.preset == "features":
+        if features_file is None:
+            sys.exit("this table needs --features FILE.npz, made by benchmarks/encode_cifar10.py")
+        data = replace(data, name=str(features_file))
+    return replace(config, data=data, seed=cell.seed, device="cpu")
+
+
+def train(cell: Cell, config: run.RunConfig) -> dict[str, Any]:
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        result = run.train(config, Path(folder) / "run")
+    test = result["test"]
+    return {
+        "setting": cell.setting,
+        "row": cell.row,
+        "method": cell.method,
+        "preset": cell.preset,
+        "seed": cell.seed,
+        "changes": cell.changes,
+        "last": test["ema"]["last"],
+        "raw": test["raw"]["last"],
+        "best": test["ema"]["best"],
+        "last10": test["ema"]["last10"],
+        "stages": [{"stage": s["stage"], "epoch": s["epoch"], "ema": s["test"]["ema"]} for s in result["stages"]],
+        "selection": result["selection"],
+        "images": result["images"],
+        "flop": result["flop"],
+        "seconds": round(time.monotonic() - began, 1),
+        "command": " ".join(["python", "benchmarks/tables.py", *sys.argv[1:2]]),
+    }
+
+
+def done(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def show(table: str) -> None:
+    """Mean of the last epoch's averaged weights over seeds, and the spread; `n` seeds."""
+    lines = done(RESULTS / f"{table}.jsonl")
+    settings = list(dict.fromkeys(line["setting"] for line in lines))
+    print(f"\n| {table} | {' | '.join(settings)} |\n|---|{'---|' * len(settings)}")
+    for row in dict.fromkeys(line["row"] for line in lines):
+        texts = []
+        for setting in settings:
+            last = [line["last"] for line in lines if (line["row"], line["setting"]) == (row, setting)]
+            spread = f" ± {statistics.stdev(last):.1f}" if len(last) > 1 else ""
+            texts.append(f"{statistics.fmean(last):.1f}{spread} ({len(last)})" if last else "–")
+        print(f"| {row} | {' | '.join(texts)} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("table", choices=TABLES)
+    parser.add_argument("--features", type=Path)
+    parser.add_argument("--root")
+    parser.add_argument("--part", default="0/1")
+    parser.add_argument("--show", action="store_true", help="only print what is there")
+    options = parser.parse_args()
+    path = RESULTS / f"{options.table}.jsonl"
+    if not options.show:
+        part, parts = (int(number) for number in options.part.split("/"))
+        if parts > 1:
+            torch.set_num_threads(1)
+        have = {(line["setting"], line["row"], line["seed"]) for line in done(path)}
+        missing = [c for c in TABLES[options.table]() if (c.setting, c.row, c.seed) not in have]
+        RESULTS.mkdir(exist_ok=True)
+        for cell in missing[part::parts]:
+            line = train(cell, configuration(cell, options.features, options.root))
+            with path.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+            print(f"{cell.setting}, {cell.row}, seed {cell.seed}: {line['last']:.2f} %", flush=True)
+    show(options.table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""Tensors on disk: what goes in comes out, and a damaged file is called one."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from engine.helpers import assert_identical
+from pars.engine.checkpoint import (
+    load_module,
+    load_optimiser,
+    load_tensors,
+    module_tensors,
+    optimiser_tensors,
+    save_tensors,
+    with_prefix,
+)
+from pars.errors import UserError
+
+TENSORS = {
+    "float": torch.randn(3, 4, generator=torch.Generator().manual_seed(0)),
+    "double": torch.tensor(1 / 3, dtype=torch.float64),
+    "half": torch.tensor([1.5, -2], dtype=torch.bfloat16),
+    "rows": torch.arange(5),
+    "mask": torch.tensor([True, False]),
+    "special": torch.tensor([float("nan"), float("inf"), -0.0]),
+    "channels_last": torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last),
+    "transposed": torch.arange(6).reshape(2, 3).T,
+    "empty": torch.zeros(0, 3),
+}
+
+
+def test_tensors_and_note_survive_a_round_trip(tmp_path: Path) -> None:
+    note = {"epoch": 3, "step": 17, "classes": ["Katze", "犬"], "mean": [0.1], "work": [[1, 2]]}
+    save_tensors(tmp_path / "x.safetensors", TENSORS, note)
+    tensors, found = load_tensors(tmp_path / "x.safetensors")
+    assert found == note
+    assert tensors["special"].isnan().tolist() == [True, False, False]
+    assert tensors["special"].signbit()[2]
+    assert_identical(without(tensors, "special"), without(TENSORS, "special"))
+    assert [path.name for path in tmp_path.iterdir()] == ["x.safetensors"]
+
+
+def without(tensors: dict[str, torch.Tensor], name: str) -> dict[str, torch.Tensor]:
+    return {key: tensor for key, tensor in tensors.items() if key != name}
+
+
+def test_tensors_that_share_memory_are_written_each_by_itself(tmp_path: Path) -> None:
+    whole = torch.arange(6.0)
+    aliases = {"a": whole, "b": whole, "part": whole[2:4], "view": whole.view(2, 3)}
+    save_tensors(tmp_path / "x", aliases, {})
+    assert_identical(load_tensors(tmp_path / "x")[0], aliases)
+
+
+def test_a_network_with_tied_weights_survives_a_round_trip(tmp_path: Path) -> None:
+    def tied() -> nn.Sequential:
+        first, last = nn.Linear(3, 3), nn.Linear(3, 3)
+        last.weight = first.weight
+        return nn.Sequential(first, nn.ReLU(), last)
+
+    module, other = tied(), tied()
+    save_tensors(tmp_path / "x", module_tensors("raw.0.", module), {})
+    load_module("raw.0.", other, load_tensors(tmp_path / "x")[0], tmp_path / "x")
+    assert_identical(module.state_dict(), other.state_dict())
+
+
+def test_a_loaded_file_may_be_replaced_while_its_tensors_are_in_use(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    save_tensors(path, {"a": torch.arange(1000.0)}, {})
+    loaded = load_tensors(path)[0]["a"]
+    loaded += 1  # in place, as an optimiser does
+    save_tensors(path, {"a": torch.zeros(1000)}, {})
+    assert torch.equal(loaded, torch.arange(1000.0) + 1)
+    assert torch.equal(load_tensors(path)[0]["a"], torch.zeros(1000))
+
+
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="nothing is missing"):
+        load_tensors(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("kept", [0, 1, 7, 8, 50, 0.5, -1])
+def test_a_truncated_file_is_called_damaged(tmp_path: Path, kept: float) -> None:
+    path = tmp_path / "x"
+    save_tensors(path, TENSORS, {})
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(kept * len(whole)) if kept == 0.5 else int(kept)])
+    with pytest.raises(UserError, match="not a file written by pars, or is damaged"):
+        load_tensors(path)
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"PK\x03\x04 this is a zip file, or a pickle in one" * 10)
+    with pytest.raises(UserError, match="not a file written by pars"):
+        load_tensors(path)
+    save_file({"a": torch.zeros(2)}, path)  # safetensors, but without our note
+    with pytest.raises(UserError, match="not a file written by pars"):
+        load_tensors(path)
+    save_file({"a": torch.zeros(2)}, path, metadata={"pars": "{no json"})
+    with pytest.raises(UserError, match="not a file written by pars"):
+        load_tensors(path)
+
+
+def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
+    tensors = module_tensors("raw.0.", nn.Linear(3, 2))
+    with pytest.raises(UserError, match=r"(?s)where does not fit the network of its configuration.*size mismatch"):
+        load_module("raw.0.", nn.Linear(4, 2), tensors, Path("where"))
+    with pytest.raises(UserError, match="does not fit the network"):
+        load_module("raw.1.", nn.Linear(3, 2), tensors, Path("where"))
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_a_restored_optimiser_takes_the_same_steps(momentum: float) -> None:
+    def step(module: nn.Module, optimiser: torch.optim.Optimizer, n: int) -> None:
+        for index in range(n):
+            torch.autograd.backward(module(torch.full((2, 3), index + 1.0)).square().mean())
+            optimiser.step()
+            optimiser.zero_grad()
+
+    def make() -> tuple[nn.Module, torch.optim.Optimizer]:
+        torch.manual_seed(0)
+        module = nn.Linear(3, 2)
+        return module, torch.optim.SGD(module.parameters(), lr=0.1, momentum=momentum)
+
+    straight, optimiser = make()
+    step(straight, optimiser, 3)
+    resumed, other = make()
+    resumed.load_state_dict(straight.state_dict())
+    saved = {name: tensor.clone() for name, tensor in optimiser_tensors("o.", optimiser).items()}
+    load_optimiser("o.", other, saved)
+    step(straight, optimiser, 3)
+    step(resumed, other, 3)
+    assert_identical(resumed.state_dict(), straight.state_dict())
+    assert len(optimiser_tensors("o.", optimiser)) == (2 if momentum else 0)
+
+
+def test_prefixes_do_not_mix() -> None:
+    tensors = {"raw.1.a": torch.zeros(1), "raw.10.a": torch.ones(1), "state.raw.1.a": torch.ones(2)}
+    assert_identical(with_prefix("raw.1.", tensors, "cpu"), {"a": torch.zeros(1)})
+
+
+def test_a_disk_that_is_full_for_tensors_is_reported_and_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.safetensors"
+    save_tensors(path, {"a": torch.arange(3)}, {"epoch": 1})
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))  # the kernel refuses larger files
+    try:
+        with pytest.raises(UserError, match=r"no space left to write .*checkpoint\.safetensors"):
+            save_tensors(path, {"a": torch.zeros(10_000)}, {"epoch": 2})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    tensors, note = load_tensors(path)
+    assert note == {"epoch": 1}
+    assert_identical(tensors, {"a": torch.arange(3)})
+    assert [p.name for p in tmp_path.iterdir()] == ["checkpoint.safetensors"]

@@ -1,0 +1,125 @@
+"""An epoch's numbers against counting by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from torch import Tensor
+
+from pars.engine.meters import EpochMeter
+from pars.engine.predict import accuracy, predict_proba
+from pars.methods import Batch, Selection
+
+N, N_CLASSES = 200, 4
+
+
+def no_view(name: str, index: int) -> Tensor:
+    raise AssertionError("a meter looks at no view")
+
+
+def selections(seed: int = 0) -> tuple[list[Selection], Tensor, Tensor]:
+    """Three steps' selections over rows of which a quarter has no label; all given labels, all true labels."""
+    rng = np.random.default_rng(seed)
+    true = torch.tensor(rng.integers(N_CLASSES, size=N))
+    given = torch.where(torch.tensor(rng.random(N) < 0.4), torch.tensor(rng.integers(N_CLASSES, size=N)), true)
+    given[rng.random(N) < 0.25] = -1
+    steps = []
+    for size in (30, 31, 30):
+        rows = torch.tensor(rng.choice(N, size, replace=False))
+        predicted = torch.tensor(rng.integers(N_CLASSES, size=size))
+        predicted = torch.where(torch.tensor(rng.random(size) < 0.6), true[rows], predicted)
+        steps.append(Selection(Batch(rows, given[rows], no_view), predicted, torch.tensor(rng.random(size) < 0.3)))
+    return steps, given, true
+
+
+def test_selections_match_counting_row_by_row() -> None:
+    steps, given, true = selections()
+    meter = EpochMeter(true)
+    for selection in steps:
+        meter.add_selections({"raw": selection})
+    seen = [
+        (int(given[row]), int(true[row]), predicted, ambiguous)
+        for s in steps
+        for row, predicted, ambiguous in zip(
+            s.batch.rows.tolist(), s.predicted.tolist(), s.ambiguous.tolist(), strict=True
+        )
+    ]
+
+    def share(part: list[bool]) -> float:
+        return sum(part) / len(part)
+
+    assert meter.selections() == {
+        "raw": pytest.approx(
+            {
+                "rows": len(seen),
+                "ambiguous": sum(a for *_, a in seen),
+                "noisy": sum(not a for *_, a in seen),
+                "pseudo_accuracy": share([p == t for _, t, p, _ in seen]),
+                "pseudo_accuracy_ambiguous": share([p == t for _, t, p, a in seen if a]),
+                "pseudo_accuracy_noisy": share([p == t for _, t, p, a in seen if not a]),
+                "labels_right_ambiguous": share([g == t for g, t, _, a in seen if a and g >= 0]),
+                "labels_right_noisy": share([g == t for g, t, _, a in seen if not a and g >= 0]),
+                "memorised": share([p == g for g, t, p, _ in seen if g >= 0 and g != t]),
+            }
+        )
+    }
+
+
+def test_without_true_labels_only_counts_are_given() -> None:
+    steps, _, _ = selections()
+    meter = EpochMeter(None)
+    for selection in steps:
+        meter.add_selections({"pseudo": selection})
+    n_ambiguous = sum(int(s.ambiguous.sum()) for s in steps)
+    assert meter.selections() == {"pseudo": {"rows": 91, "ambiguous": n_ambiguous, "noisy": 91 - n_ambiguous}}
+
+
+def test_shares_of_nothing_are_0() -> None:
+    meter = EpochMeter(torch.zeros(4, dtype=torch.int64))
+    batch = Batch(torch.arange(4), torch.full((4,), -1), no_view)
+    meter.add_selections({"raw": Selection(batch, torch.ones(4), torch.zeros(4, dtype=torch.bool))})
+    assert meter.selections()["raw"] == {
+        "rows": 4,
+        "ambiguous": 0,
+        "noisy": 4,
+        **dict.fromkeys(["pseudo_accuracy", "pseudo_accuracy_ambiguous", "pseudo_accuracy_noisy"], 0),
+        **dict.fromkeys(["labels_right_ambiguous", "labels_right_noisy", "memorised"], 0),
+    }
+
+
+def test_losses_are_means_over_steps() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.random((7, 2)).astype(np.float32)
+    meter = EpochMeter(None)
+    for a, b in values:
+        meter.add_losses({"a": torch.tensor(a, requires_grad=True), "b": torch.tensor(b)})
+    assert_allclose([meter.losses()["a"], meter.losses()["b"]], values.astype(np.float64).mean(0), rtol=1e-12)
+    assert list(meter.losses()) == ["a", "b"]
+    assert not any(tensor.requires_grad for tensor in meter.sums.values())
+
+
+def test_one_step_that_is_not_a_number_shows() -> None:
+    meter = EpochMeter(None)
+    meter.add_losses({"a": torch.tensor(1.0)})
+    meter.add_losses({"a": torch.tensor(float("nan"))})
+    assert math.isnan(meter.losses()["a"])
+
+
+def test_accuracy_counts_labelled_rows_only() -> None:
+    probabilities = torch.eye(4)
+    assert accuracy(probabilities, torch.tensor([0, 1, 0, -1])) == pytest.approx(200 / 3)
+
+
+def test_prediction_is_the_networks_mean_in_evaluation_mode_whatever_the_batches() -> None:
+    torch.manual_seed(0)
+    modules = [torch.nn.Sequential(torch.nn.Dropout(0.5), torch.nn.Linear(3, 4)) for _ in range(2)]
+    x = torch.randn(1100, 3)  # more than two batches
+    found = predict_proba(modules, x, lambda t: 2 * t, "cpu")
+    naive = torch.stack([m[1](2 * x).softmax(1) for m in modules]).mean(0)
+    torch.testing.assert_close(found, naive)
+    assert all(m.training for m in modules)
+    assert not found.requires_grad

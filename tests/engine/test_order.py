@@ -1,0 +1,145 @@
+"""Which rows are in which batch."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pars.engine import TrainConfig
+from pars.engine.order import Order, Scheduled, schedule, steps_in_epoch
+from pars.errors import UserError
+from pars.methods import Draw, Losses, Stage, Step
+
+deterministic = settings(derandomize=True, deadline=None, max_examples=60)
+
+
+def no_step(at: Step) -> Losses:
+    return {}
+
+
+def laid_out(
+    n: int,
+    *,
+    batch_size: int,
+    steps: int | None = None,
+    ratio: float = 3.0,
+    unlabelled: int = 0,
+    held_out: int = 0,
+    pool: str = "all",
+) -> Scheduled:
+    """The only stage of a run on n labelled rows, then unlabelled ones; the last of them are held out."""
+    assert pool in ("all", "labelled")
+    stage = Stage("main", 2, no_step, Draw("all" if pool == "all" else "labelled", ratio))
+    config = TrainConfig(epochs=2, batch_size=batch_size, steps_per_epoch=steps)
+    labelled = np.arange(held_out, n)
+    (scheduled,) = schedule(
+        [stage], labelled=labelled, every=np.arange(held_out, n + unlabelled), config=config, seed=3
+    )
+    return scheduled
+
+
+def counts(batches: list[npt.NDArray[np.int64]]) -> Counter[int]:
+    return Counter(np.concatenate(batches).tolist())
+
+
+@given(n=st.integers(1, 300), batch_size=st.integers(1, 128), epoch=st.integers(0, 50))
+@deterministic
+def test_an_epoch_is_one_pass_in_batches_of_equal_size(n: int, batch_size: int, epoch: int) -> None:
+    batches = laid_out(n, batch_size=batch_size).labelled.epoch(epoch)
+    sizes = [len(batch) for batch in batches]
+    assert counts(batches) == Counter(range(n))
+    assert max(sizes) - min(sizes) <= 1
+    assert max(sizes) <= batch_size
+    assert len(batches) == -(-n // min(batch_size, n))
+
+
+@given(n=st.integers(2, 200), batch_size=st.integers(2, 64))
+@deterministic
+def test_a_three_times_larger_batch_is_three_whole_passes(n: int, batch_size: int) -> None:
+    scheduled = laid_out(n, batch_size=batch_size)
+    assert scheduled.more is not None
+    batches = scheduled.more.epoch(0)
+    assert len(batches) == len(scheduled.labelled.epoch(0))
+    assert counts(batches) == Counter(dict.fromkeys(range(n), 3))
+    assert max(map(len, batches)) - min(map(len, batches)) <= 1
+    passes = np.concatenate(batches).reshape(3, n)
+    assert all(sorted(one) == list(range(n)) for one in passes.tolist())
+
+
+def test_a_given_number_of_steps_cycles_the_labelled_rows() -> None:
+    scheduled = laid_out(40, batch_size=16, steps=11, unlabelled=500)
+    assert [len(batch) for batch in scheduled.labelled.epoch(0)] == [16] * 11
+    assert set(counts(scheduled.labelled.epoch(0)).values()) == {4, 5}  # 176 = 4 · 40 + 16
+    assert scheduled.more is not None
+    assert [len(batch) for batch in scheduled.more.epoch(0)] == [48] * 11
+    assert set(counts(scheduled.more.epoch(0)).values()) == {1}  # 528 of 540 rows
+
+
+def test_fewer_steps_than_a_pass_read_other_rows_each_epoch() -> None:
+    order = laid_out(100, batch_size=10, steps=2).labelled
+    assert set(counts(order.epoch(0)).values()) == {1}
+    assert len(set().union(*(counts(order.epoch(epoch)) for epoch in range(60)))) == 100
+
+
+def test_the_order_is_a_pure_function_of_seed_and_epoch() -> None:
+    def flat(seed: int, stream: str, epoch: int) -> list[int]:
+        order = Order(np.arange(50), seed, stream, 120, 7)
+        order.epoch(9)  # asking for another epoch first changes nothing
+        return [int(row) for row in np.concatenate(order.epoch(epoch))]
+
+    assert flat(1, "labelled", 4) == flat(1, "labelled", 4)
+    others = [flat(2, "labelled", 4), flat(1, "more", 4), flat(1, "labelled", 5)]
+    assert flat(1, "labelled", 4) not in others
+    assert flat(1, "labelled", 4)[:50] != flat(1, "labelled", 4)[50:100]  # passes differ, too
+
+
+def test_every_row_comes_early_as_often_as_late() -> None:
+    order = Order(np.arange(20), 0, "labelled", 20, 4)
+    firsts = Counter(row for epoch in range(2000) for row in order.epoch(epoch)[0].tolist())
+    assert min(firsts.values()) > 400  # 500 each on average, deviation 19
+    assert max(firsts.values()) < 600
+
+
+def test_pools_hold_what_they_say() -> None:
+    scheduled = laid_out(60, batch_size=16, unlabelled=40, held_out=10)
+    assert scheduled.more is not None
+    for epoch in range(4):
+        assert set(counts(scheduled.labelled.epoch(epoch))) == set(range(10, 60))
+        assert set(counts(scheduled.more.epoch(epoch))) == set(range(10, 100))
+    own = laid_out(60, batch_size=16, unlabelled=40, pool="labelled").more
+    assert own is not None
+    assert set(counts(own.epoch(0))) == set(range(60))
+
+
+def test_a_small_second_batch_still_has_two_rows() -> None:
+    more = laid_out(8, batch_size=2, ratio=0.01).more
+    assert more is not None
+    assert [len(batch) for batch in more.epoch(0)] == [2] * 4  # BatchNorm needs two
+
+
+def test_stages_follow_each_other_and_empty_ones_are_left_out() -> None:
+    stages = [Stage("a", 2, no_step), Stage("b", 0, no_step), Stage("c", 3, no_step, Draw("all"))]
+    rows = np.arange(10)
+    out = schedule(stages, labelled=rows, every=rows, config=TrainConfig(epochs=5), seed=0)
+    assert [(s.stage.name, s.first_epoch, s.more is not None) for s in out] == [("a", 0, False), ("c", 2, True)]
+
+
+def test_nothing_to_train_on_is_an_error() -> None:
+    with pytest.raises(UserError, match="no labelled rows"):
+        laid_out(0, batch_size=4, unlabelled=9)
+
+
+def test_stages_that_do_not_add_up_are_an_error() -> None:
+    rows = np.arange(10)
+    with pytest.raises(UserError, match=r"\[2, 2\] epochs, the run 5"):
+        schedule([Stage("a", 2, no_step)] * 2, labelled=rows, every=rows, config=TrainConfig(epochs=5), seed=0)
+
+
+def test_steps_in_an_epoch_of_the_papers_settings() -> None:
+    assert steps_in_epoch(50_000, 128, None) == 391
+    assert steps_in_epoch(4_000, 128, 391) == 391

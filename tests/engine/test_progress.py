@@ -1,0 +1,39 @@
+"""What a person sees while a run trains."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from engine.helpers import SHORT, make_trainer, toy
+from pars.engine import watcher
+from pars.engine.progress import Bar, Lines
+from pars.methods import PARS
+
+
+def test_lines_go_to_stderr_one_per_epoch(capsys: pytest.CaptureFixture[str]) -> None:
+    trainer = make_trainer(PARS(warm_up=2), data=toy(), watcher=Lines())
+    trainer.run()
+    out, err = capsys.readouterr()
+    assert out == ""
+    lines = err.splitlines()
+    assert len(lines) == SHORT.epochs
+    assert re.match(r"train: epoch 1 · warm-up · raw \d\.\d{3} · test [\d.]+ % \(raw [\d.]+ %\) · ", lines[0])
+    assert re.search(r"epoch 4 · main · .*ambiguous \d+ % · of them right [\d.]+ %", lines[3])
+    assert lines[3].endswith(" rows/s, 0 s left")
+
+
+def test_lines_are_what_a_pipe_gets() -> None:
+    assert type(watcher()) is Lines  # pytest's stderr is no terminal
+
+
+def test_a_bar_counts_steps_and_shows_the_last_accuracy() -> None:
+    text = io.StringIO()
+    bar = Bar(Console(file=text, force_terminal=True, width=400))
+    trainer = make_trainer(PARS(warm_up=2), data=toy(), watcher=bar)
+    trainer.run()
+    assert "16/16" in text.getvalue()
+    assert "test " in text.getvalue()

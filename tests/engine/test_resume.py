@@ -1,0 +1,167 @@
+"""Stopped at any step and resumed, a run ends as if it had never been stopped: bit for bit."""
+
+from __future__ import annotations
+
+import json
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.helpers import SHORT, assert_identical, make_trainer, toy
+from engine.test_trainer import HELD, Peers
+from pars.engine import Interrupted, Quiet, RunFolder, Trainer
+from pars.errors import UserError
+from pars.methods import PARS, Method, Supervised
+
+STEPS = 4 * 3  # four epochs of three steps: 48 of the 60 rows are trained on
+
+METHODS: dict[str, dict[str, Any]] = {
+    "pars": {"method": PARS(warm_up=2, tau=0.5)},
+    "pars with dropout": {"method": PARS(warm_up=1, tau=0.5, teacher="average", ramp=0.5), "dropout": 0.3},
+    "the paper's pars": {"method": PARS.paper(warm_up=1, tau=0.5)},
+    "plain": {"method": Supervised(), "config": replace(SHORT, momentum=0.0, checkpoint_every=3)},
+    "two networks and row state": {"method": Peers(), "dropout": 0.3, "config": replace(SHORT, nesterov=True)},
+}
+
+
+class StopAt(Quiet):
+    """Presses Ctrl-C, so to speak, in the course of some step."""
+
+    def __init__(self, step: int, times: int = 1) -> None:
+        self.left, self.times = step, times
+
+    def step(self, images: int) -> None:
+        self.left -= 1
+        if self.left == 0:
+            for _ in range(self.times):
+                signal.raise_signal(signal.SIGINT)
+
+
+def trainer_in(folder: Path, settings: dict[str, Any], watcher: Quiet | None = None) -> Trainer:
+    return make_trainer(**settings, data=toy(), folder=folder, watcher=watcher, held_out=HELD)
+
+
+def outcome(folder: Path) -> tuple[bytes, list[dict[str, Any]]]:
+    return RunFolder(folder).model.read_bytes(), RunFolder(folder).read_metrics()
+
+
+@pytest.mark.parametrize("settings", METHODS.values(), ids=METHODS)
+def test_stopped_after_any_step_and_resumed_it_ends_the_same(settings: dict[str, Any], tmp_path: Path) -> None:
+    whole = trainer_in(tmp_path / "whole", settings)
+    whole.run()
+    for step in range(1, STEPS + 1):
+        folder = tmp_path / str(step)
+        with pytest.raises(Interrupted):
+            trainer_in(folder, settings, StopAt(step)).run()
+        resumed = trainer_in(folder, settings)
+        resumed.restore()
+        assert (resumed.epoch * 3 + resumed.step) == step
+        resumed.run()
+        assert_identical(resumed.tensors(), whole.tensors())
+        assert outcome(folder) == outcome(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("settings", METHODS.values(), ids=METHODS)
+def test_stopped_after_every_step_it_ends_the_same(settings: dict[str, Any], tmp_path: Path) -> None:
+    whole = trainer_in(tmp_path / "whole", settings)
+    whole.run()
+    stops = 0
+    while True:
+        trainer = trainer_in(tmp_path / "stopped", settings, StopAt(1))
+        if stops:
+            trainer.restore()
+        try:
+            trainer.run()
+            break
+        except Interrupted:
+            stops += 1
+    assert stops == STEPS
+    assert_identical(trainer.tensors(), whole.tensors())
+    assert outcome(tmp_path / "stopped") == outcome(tmp_path / "whole")
+
+
+def test_saving_inside_an_epoch_changes_nothing(tmp_path: Path) -> None:
+    settings = METHODS["pars"]
+    trainer_in(tmp_path / "a", settings).run()
+    often = replace(SHORT, checkpoint_seconds=0.0)
+    trainer_in(tmp_path / "b", settings | {"config": often}).run()
+    assert outcome(tmp_path / "a") == outcome(tmp_path / "b")
+
+
+def test_epochs_logged_after_the_last_checkpoint_are_run_again_not_logged_twice(tmp_path: Path) -> None:
+    settings = METHODS["pars"] | {"config": replace(SHORT, checkpoint_every=2)}
+    trainer_in(tmp_path / "whole", settings).run()
+    folder = tmp_path / "killed"
+    trainer_in(folder, settings).run()
+    saved = RunFolder(tmp_path / "killed").checkpoint
+    with pytest.raises(Interrupted):
+        trainer_in(tmp_path / "other", settings, StopAt(6)).run()
+    # What a kill after the third epoch leaves: three lines and a bit, and the checkpoint of the second epoch's end.
+    saved.write_bytes(RunFolder(tmp_path / "other").checkpoint.read_bytes())
+    RunFolder(folder).keep_metrics(3)
+    with RunFolder(folder).metrics.open("a") as file:
+        file.write('{"epoch": 4, "los')
+    resumed = trainer_in(folder, settings)
+    resumed.restore()
+    resumed.run()
+    assert outcome(folder) == outcome(tmp_path / "whole")
+
+
+def test_a_run_killed_before_its_first_checkpoint_starts_again(tmp_path: Path) -> None:
+    settings = METHODS["pars"]
+    trainer_in(tmp_path / "whole", settings).run()
+    folder = tmp_path / "killed"
+    folder.mkdir()
+    RunFolder(folder).metrics.write_text(json.dumps({"epoch": 1}) + "\n")  # logged, but not yet saved
+    resumed = trainer_in(folder, settings)
+    resumed.restore()
+    resumed.run()
+    assert outcome(folder) == outcome(tmp_path / "whole")
+
+
+def test_a_finished_run_resumes_to_itself(tmp_path: Path) -> None:
+    trainer_in(tmp_path, METHODS["pars"]).run()
+    before = outcome(tmp_path)
+    again = trainer_in(tmp_path, METHODS["pars"])
+    again.restore()
+    again.run()
+    assert outcome(tmp_path) == before
+
+
+def test_a_second_interruption_stops_at_once(tmp_path: Path) -> None:
+    trainer = trainer_in(tmp_path, METHODS["pars"], StopAt(5, times=2))
+    with pytest.raises(KeyboardInterrupt):
+        trainer.run()
+    resumed = trainer_in(tmp_path, METHODS["pars"])
+    resumed.restore()
+    assert (resumed.epoch, resumed.step) == (1, 0)  # the end of the first epoch: the last checkpoint there was
+
+
+def test_the_interrupt_handler_is_given_back() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    make_trainer(Supervised()).run()
+    assert signal.getsignal(signal.SIGINT) is before
+    with pytest.raises(Interrupted):
+        make_trainer(Supervised(), watcher=StopAt(2)).run()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("method", [Supervised(), PARS(warm_up=2)], ids=["plain", "pars"])
+def test_other_seeds_end_elsewhere(method: Method) -> None:
+    trainers = [make_trainer(method, seed=seed) for seed in (0, 1)]
+    for trainer in trainers:
+        trainer.run()
+    with pytest.raises(AssertionError):
+        assert_identical(*(trainer.tensors() for trainer in trainers))
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        trainer_in(tmp_path, METHODS["pars"], StopAt(4)).run()
+    checkpoint = RunFolder(tmp_path).checkpoint
+    checkpoint.write_bytes(checkpoint.read_bytes()[:-100])
+    with pytest.raises(UserError, match=r"checkpoint\.safetensors is not a file written by pars, or is damaged"):
+        trainer_in(tmp_path, METHODS["pars"]).restore()

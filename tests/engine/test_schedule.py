@@ -1,0 +1,83 @@
+"""Learning rate, averaged weights and the settings of training, against their definitions."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from torch import nn
+
+from engine.helpers import assert_identical
+from pars.engine import TrainConfig
+from pars.engine.ema import decay_at, make_average, update_average
+from pars.engine.schedule import learning_rate
+from pars.errors import UserError
+
+
+def test_the_papers_schedule_falls_from_03_to_00585() -> None:
+    rates = [learning_rate("cosine-7-16", peak=0.03, step=step, total=100) for step in range(101)]
+    assert rates[0] == 0.03
+    assert_allclose(rates[-1], 0.00585, atol=5e-6)
+    assert_allclose(rates, 0.03 * np.cos(7 * np.pi * np.arange(101) / 1600), rtol=1e-12)
+    assert all(a > b for a, b in itertools.pairwise(rates))
+
+
+def test_the_other_schedules() -> None:
+    cosine = [learning_rate("cosine", peak=2.0, step=step, total=4) for step in range(5)]
+    assert_allclose(cosine, [2, 1 + math.sqrt(0.5), 1, 1 - math.sqrt(0.5), 0], atol=1e-12)
+    assert {learning_rate("constant", peak=0.1, step=step, total=9) for step in range(10)} == {0.1}
+
+
+@pytest.mark.parametrize(("decay", "ramp"), [(0.999, False), (0.9, False), (0.0, False), (0.95, True)])
+def test_averages_match_a_naive_loop_in_float64(decay: float, ramp: bool) -> None:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+    average = make_average(module)
+    expected = {name: p.detach().double().numpy().copy() for name, p in module.named_parameters()}
+    for t in range(60):
+        with torch.no_grad():
+            for p in module.parameters():
+                p.add_(0.1 * torch.randn_like(p))
+        module(torch.randn(8, 3))  # moves BatchNorm's buffers
+        update_average(average, module, decay_at(t, decay=decay, ramp=ramp))
+        m = min(decay, (1 + t) / (10 + t)) if ramp else decay
+        for name, p in module.named_parameters():
+            expected[name] = m * expected[name] + (1 - m) * p.detach().double().numpy()
+    for name, p in average.named_parameters():
+        assert_allclose(p, expected[name], rtol=1e-5, atol=1e-6, err_msg=name)
+    assert_identical(dict(average.named_buffers()), dict(module.named_buffers()))
+    assert dict(average.named_buffers())["1.num_batches_tracked"] == 60
+
+
+def test_the_ramp_starts_low_and_never_passes_the_decay() -> None:
+    decays = [decay_at(step, decay=0.99, ramp=True) for step in range(2000)]
+    assert decays[0] == 0.1
+    assert decays[90] == 0.91
+    assert max(decays) == decays[-1] == 0.99
+    assert decays == sorted(decays)
+    assert decay_at(0, decay=0.99, ramp=False) == 0.99
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"epochs": 0}, r"train\.epochs is 0"),
+        ({"batch_size": 0}, r"train\.batch_size is 0"),
+        ({"evaluate_every": 0}, r"train\.evaluate_every is 0"),
+        ({"checkpoint_every": -1}, r"train\.checkpoint_every is -1"),
+        ({"steps_per_epoch": 0}, r"train\.steps_per_epoch is 0"),
+        ({"lr": -0.1}, r"train\.lr is -0\.1"),
+        ({"lr": float("nan")}, r"train\.lr is nan"),
+        ({"weight_decay": -1}, r"train\.weight_decay is -1"),
+        ({"ema": 1.0}, r"train\.ema is 1\.0"),
+        ({"nesterov": True, "momentum": 0}, r"train\.nesterov needs train\.momentum"),
+    ],
+)
+def test_a_wrong_setting_is_named(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        TrainConfig(**changes)
