@@ -109,7 +109,7 @@ def short(config: run.RunConfig, *, batch_size: int) -> TrainConfig:
 
 
 def stages(result: dict[str, object], folder: Path) -> list[str]:
-    lines = [line for line in run.open_run(folder)[0].read_metrics()]
+    lines = run.open_run(folder)[0].read_metrics()
     assert all(math.isfinite(value) for line in lines for value in line["losses"].values())
     assert result["epochs"] == 2
     return [line["stage"] for line in lines]
@@ -118,7 +118,7 @@ def stages(result: dict[str, object], folder: Path) -> list[str]:
 def test_the_full_size_network_takes_a_step_of_each_stage(tmp_path: Path) -> None:
     config = recipe("cifar10", 0.2)
     config = replace(config, train=short(config, batch_size=8), method=replace(method_of(config), warm_up=1))
-    result = run.train(config, tmp_path / "run", dataset=images(30, n_test=4))
+    result = run.train(config, tmp_path / "run", dataset=images(20, n_test=4))
     assert stages(result, tmp_path / "run") == ["warm-up", "main"]
     (network,) = run.load_run(tmp_path / "run").networks
     assert 11.1e6 < sum(p.numel() for p in network.parameters()) < 11.3e6  # PreAct ResNet-18 of the LNL papers
@@ -127,14 +127,14 @@ def test_the_full_size_network_takes_a_step_of_each_stage(tmp_path: Path) -> Non
 @pytest.mark.parametrize("name", CIFAR)
 @pytest.mark.parametrize("method", [None, "pars", "ce"])
 def test_the_cifar_recipes_take_steps_on_a_narrow_network(name: str, method: str | None, tmp_path: Path) -> None:
-    config = recipe(name, 0.2, method)
+    config = recipe(name, 0.1, method)
     if isinstance(config.method, PARS):
         config = replace(config, method=replace(config.method, warm_up=1))
     narrow = ModelConfig(name="small_cnn", width=4)
     if method is None:
         narrow = replace(config.model, width=16)  # narrower ones crash in oneDNN (its issue 6035)
     config = replace(config, model=narrow, train=short(config, batch_size=16))
-    dataset = images(256, 100 if "cifar100" in name else 10)
+    dataset = images(300, 100 if "cifar100" in name else 10)
     folder = tmp_path / "run"
     expected = ["warm-up", "main"] if isinstance(config.method, PARS) else ["train", "train"]
     assert stages(run.train(config, folder, dataset=dataset), folder) == expected

@@ -32,7 +32,7 @@ def written_and_read(config: RunConfig, folder: Path) -> RunConfig:
 @pytest.mark.parametrize("method", [None, *REGISTRY])
 @pytest.mark.parametrize("name", PRESETS)
 @pytest.mark.parametrize("rate", [0.2, 0.9])
-def test_every_recipe_is_read_back_as_it_was_written(name: str, method: str | None, rate: float, tmp_path: Path) -> None:
+def test_every_recipe_is_read_back(name: str, method: str | None, rate: float, tmp_path: Path) -> None:
     config = preset(name)(NoiseConfig(kind="symmetric", rate=rate), method)
     assert written_and_read(config, tmp_path) == config
 
@@ -85,7 +85,7 @@ def changed(base: RunConfig, room: str | None, name: str, hint: Any, value: Any)
             if room is None:
                 return dataclasses.replace(base, **{name: other})
             inner: Any = getattr(base, room)
-            return dataclasses.replace(base, **{room: dataclasses.replace(inner, **{name: other})})  # type: ignore[arg-type]
+            return dataclasses.replace(base, **{room: dataclasses.replace(inner, **{name: other})})
         except UserError:
             continue
     return None

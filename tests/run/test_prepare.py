@@ -1,0 +1,239 @@
+"""From a configuration to rows: noise, withheld labels, held-out rows, and what a run folder says about them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from pars import data, noise
+from pars.augment import ViewsConfig
+from pars.data import DataConfig, Dataset, Split
+from pars.engine import RunFolder
+from pars.errors import UserError
+from pars.noise import NoiseConfig, NoiseRecord
+from pars.run import prepare
+from pars.run.prepare import write_inputs
+from run.helpers import SYMMETRIC, features, snapshot, tiny
+
+NONE = NoiseConfig()
+
+
+def test_the_given_labels_are_corrupted_and_the_true_ones_travel_apart() -> None:
+    clean = data.load(DataConfig(limit=200)).train.labels
+    train = prepare(tiny()).data.train
+    assert train.true_labels is not None
+    np.testing.assert_array_equal(train.true_labels, clean)
+    wrong = (train.labels != clean).mean()
+    assert 0.35 < wrong < 0.55  # half of the labels drawn again, a tenth of those right by chance
+    assert prepare(tiny()).noise.realised_rate == wrong
+
+
+def test_noise_is_a_function_of_the_seed_and_of_its_own_seed_where_it_has_one() -> None:
+    def labels(seed: int, own: int | None = None) -> list[int]:
+        given = prepare(tiny(seed=seed, noise=replace(SYMMETRIC, seed=own))).data.train.labels
+        return [int(label) for label in given]
+
+    assert labels(0) == labels(0) != labels(1)
+    assert labels(0, own=5) == labels(1, own=5) == labels(5)
+
+
+def test_test_rows_are_never_corrupted() -> None:
+    plain = data.load(DataConfig(limit=200)).test
+    prepared = prepare(tiny()).data.test
+    assert plain is not None
+    assert prepared is not None
+    np.testing.assert_array_equal(prepared.labels, plain.labels)
+
+
+def test_labels_are_withheld_before_they_are_corrupted() -> None:
+    """The few that are kept are balanced in their true classes, not in the given ones."""
+    train = prepare(tiny(data=DataConfig(limit=400, labelled=100))).data.train
+    kept = train.labels >= 0
+    assert train.true_labels is not None
+    assert kept.sum() == 100
+    assert np.bincount(train.true_labels[kept], minlength=10).tolist() == [10] * 10
+    assert np.bincount(train.labels[kept], minlength=10).tolist() != [10] * 10
+    assert 0.3 < (train.labels != train.true_labels)[kept].mean() < 0.6
+    assert (train.true_labels >= 0).all()  # metrics may look at all of them
+    record = prepare(tiny(data=DataConfig(limit=400, labelled=100))).noise
+    assert record.n_labelled == 100
+
+
+def test_held_out_rows_are_labelled_ones_by_their_given_labels() -> None:
+    prepared = prepare(tiny(data=DataConfig(limit=400, labelled=200, holdout=0.2)))
+    given = prepared.data.train.labels
+    assert prepared.held_out.shape == (400,)
+    assert prepared.held_out.sum() == 40
+    assert (given[prepared.held_out] >= 0).all()
+    shares = np.bincount(given[prepared.held_out], minlength=10) / np.bincount(given[given >= 0], minlength=10)
+    assert np.allclose(shares, 0.2, atol=0.06)
+    assert not prepare(tiny()).held_out.any()
+
+
+def write_human_labels(path: Path) -> dict[str, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """A file in the format of CIFAR-10N, for all training digits."""
+    clean = data.load(DataConfig()).train.labels
+    rng = np.random.default_rng(0)
+    worse = np.where(rng.random(len(clean)) < 0.4, rng.integers(10, size=len(clean)), clean)
+    arrays = {"clean_label": clean, "worse_label": worse, "random_label1": clean.copy()}
+    torch.save(arrays, path)
+    return arrays
+
+
+def test_human_labels_come_from_a_torch_file(tmp_path: Path) -> None:
+    arrays = write_human_labels(tmp_path / "digits_human.pt")
+    config = tiny(noise=NoiseConfig(kind="file", path=str(tmp_path / "digits_human.pt"), labels="worse"))
+    prepared = prepare(config)
+    np.testing.assert_array_equal(prepared.data.train.labels, arrays["worse_label"][:200])
+    wrong = (arrays["worse_label"] != arrays["clean_label"])[:200].mean()
+    assert (prepared.noise.kind, prepared.noise.seed, prepared.noise.realised_rate) == ("file", None, wrong)
+    right = replace(config, noise=replace(config.noise, labels="random1"))
+    assert prepare(right).noise.realised_rate == 0
+
+
+def test_human_labels_are_found_beside_the_data(tmp_path: Path) -> None:
+    write_human_labels(tmp_path / "digits_human.pt")
+    config = tiny(
+        data=DataConfig(limit=200, root=str(tmp_path)), noise=NoiseConfig(kind="file", path="digits_human.pt")
+    )
+    assert prepare(config).noise.realised_rate > 0.2
+
+
+def test_human_labels_with_few_labels_kept(tmp_path: Path) -> None:
+    arrays = write_human_labels(tmp_path / "x.pt")
+    config = tiny(data=DataConfig(limit=200, labelled=100), noise=NoiseConfig(kind="file", path=str(tmp_path / "x.pt")))
+    train = prepare(config).data.train
+    kept = train.labels >= 0
+    assert kept.sum() == 100
+    np.testing.assert_array_equal(train.labels[kept], arrays["worse_label"][:200][kept])
+
+
+def test_human_labels_of_other_rows_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "shuffled.pt"
+    arrays = write_human_labels(path)
+    torch.save({name: labels[::-1].copy() for name, labels in arrays.items()}, path)
+    with pytest.raises(UserError, match=r"shuffled.pt: its clean labels disagree with the data set's"):
+        prepare(tiny(noise=NoiseConfig(kind="file", path=str(path))))
+
+
+def test_labels_that_come_wrong_are_described_not_corrupted() -> None:
+    dataset = features(wrong=0.5)
+    prepared = prepare(tiny(noise=NONE), dataset)
+    np.testing.assert_array_equal(prepared.data.train.labels, dataset.train.labels)
+    np.testing.assert_array_equal(prepared.data.train.true_labels, dataset.train.true_labels)
+    assert prepared.noise.realised_rate == (dataset.train.labels != dataset.train.true_labels).mean() > 0.2
+
+
+def test_labels_of_unknown_quality_have_no_truth() -> None:
+    prepared = prepare(tiny(noise=NONE), features(wrong=0.5, truth=False))
+    assert prepared.data.train.true_labels is None
+    assert prepared.noise.realised_rate == 0
+
+
+def test_noise_on_labels_of_unknown_quality_takes_them_for_the_truth() -> None:
+    dataset = features(truth=False)
+    prepared = prepare(tiny(), dataset)
+    np.testing.assert_array_equal(prepared.data.train.true_labels, dataset.train.labels)
+    assert prepared.noise.realised_rate == (prepared.data.train.labels != dataset.train.labels).mean()
+
+
+def test_noise_on_labels_that_are_wrong_already_is_measured_against_the_truth() -> None:
+    dataset = features(300, wrong=0.5)
+    prepared = prepare(tiny(), dataset)
+    train = prepared.data.train
+    np.testing.assert_array_equal(train.true_labels, dataset.train.true_labels)
+    assert (prepared.noise.kind, prepared.noise.rate, prepared.noise.seed) == ("symmetric", 0.5, 0)
+    assert prepared.noise.realised_rate == (train.labels != dataset.train.true_labels).mean()
+    assert prepared.noise.sha256 == noise.record.labels_sha256(train.labels)
+
+
+def test_features_are_standardised_by_the_training_rows() -> None:
+    dataset = features()
+    prepared = prepare(tiny(noise=NONE), dataset).data
+    columns = dataset.train.inputs.astype(np.float64)
+    np.testing.assert_allclose(prepared.train.inputs.mean(axis=0), 0, atol=1e-5)
+    np.testing.assert_allclose(prepared.train.inputs.std(axis=0), 1, atol=1e-5)
+    assert dataset.test is not None
+    assert prepared.test is not None
+    expected = (dataset.test.inputs - columns.mean(axis=0)) / columns.std(axis=0)
+    np.testing.assert_allclose(prepared.test.inputs, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_rows_to_mix_with_are_standardised_too() -> None:
+    config = tiny(noise=NONE, views=ViewsConfig(mix=0.5))
+    strong = prepare(config, features()).views.strong
+    bank = getattr(strong, "bank", None)
+    assert bank is not None
+    assert np.abs(np.asarray(bank)).max() < 10
+
+
+def test_a_missing_value_is_named_by_its_own_row() -> None:
+    """Not by row 0: standardising would spread it over its column."""
+    dataset = features()
+    inputs = dataset.train.inputs.copy()
+    inputs[17, 2] = np.nan
+    broken = replace(dataset, train=replace(dataset.train, inputs=inputs))
+    with pytest.raises(UserError, match=r"clouds \(training\): row 17, column 2 is nan"):
+        prepare(tiny(noise=NONE), broken)
+
+
+def test_a_class_that_noise_leaves_empty_is_named() -> None:
+    lonely = Split(np.zeros((5, 2), np.float32), np.array([0, 0, 0, 1, 2]), None)
+    dataset = Dataset("few", lonely, None, ("a", "b", "c"))
+    with pytest.raises(UserError, match=r"few \(training\): class \d has no labelled rows"):
+        prepare(tiny(noise=NoiseConfig(kind="pair", rate=1.0), seed=0), Dataset("few", lonely, None, (*"abcd",)))
+    assert prepare(tiny(noise=NoiseConfig(kind="pair", rate=1.0)), dataset).data.train.labels.tolist() == [
+        1,
+        1,
+        1,
+        2,
+        0,
+    ]
+
+
+def test_a_test_set_without_labels_is_no_test_set() -> None:
+    dataset = features()
+    assert dataset.test is not None
+    unlabelled = replace(dataset, test=replace(dataset.test, labels=np.full(30, -1)))
+    assert prepare(tiny(noise=NONE), unlabelled).data.test is None
+
+
+def test_the_folder_says_what_was_done_to_the_labels(tmp_path: Path) -> None:
+    config = tiny(data=DataConfig(limit=200, labelled=100))
+    prepared = prepare(config)
+    write_inputs(RunFolder(tmp_path), config, prepared)
+    assert NoiseRecord.from_json((tmp_path / "noise.json").read_text()) == prepared.noise
+    with (tmp_path / "labels.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    names = (*prepared.data.classes, "")
+    assert prepared.data.train.true_labels is not None
+    assert [row["row"] for row in rows] == [str(i) for i in range(200)]
+    assert [row["given"] for row in rows] == [names[label] for label in prepared.data.train.labels]
+    assert [row["true"] for row in rows] == [names[label] for label in prepared.data.train.true_labels]
+
+
+def test_without_truth_the_folder_claims_none(tmp_path: Path) -> None:
+    config = tiny(noise=NONE)
+    dataset = replace(features(truth=False), classes=('a "b"', "c,d", "é"))
+    write_inputs(RunFolder(tmp_path), config, prepare(config, dataset))
+    with (tmp_path / "labels.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert set(rows[0]) == {"row", "given"}
+    assert {row["given"] for row in rows} == set(dataset.classes)
+    assert json.loads((tmp_path / "noise.json").read_text())["kind"] == "none"
+
+
+def test_a_folder_that_cannot_be_begun_is_left_as_it_was(tmp_path: Path) -> None:
+    config = tiny()
+    (tmp_path / "config.toml.part").mkdir()  # config.toml is the last file: the others are written by then
+    (tmp_path / "notes.txt").write_text("mine")
+    before = snapshot(tmp_path)
+    with pytest.raises(UserError, match="could not be begun, nothing was written"):
+        write_inputs(RunFolder(tmp_path), config, prepare(config))
+    assert snapshot(tmp_path) == before
