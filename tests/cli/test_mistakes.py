@@ -13,7 +13,7 @@ import pytest
 import torch
 from run.helpers import snapshot
 
-from cli.helpers import DIGITS, NAMES, message, pars, process, small_disk, write_features
+from cli.helpers import DIGITS, NAMES, message, pars, small_disk, write_features
 
 Y = np.arange(60) % 3
 
@@ -290,11 +290,3 @@ def test_a_loss_that_explodes_is_named(tmp_path: Path, capsys: pytest.CaptureFix
     said = message(capsys)
     assert "a loss is not finite in epoch" in said
     assert "a smaller train.lr may help" in said
-
-
-def test_the_exit_code_reaches_the_shell(tmp_path: Path) -> None:
-    failed = process("train", "--method", "parz", "--out", tmp_path / "run")
-    out, err = failed.communicate(timeout=60)
-    assert (failed.returncode, out) == (2, "")
-    assert err.startswith("pars train: unknown method 'parz'; there are: ")
-    assert err.count("\n") == 1

@@ -168,7 +168,7 @@ def test_inspect_shows_an_unfinished_run(
 
 def test_a_run_stopped_by_ctrl_c_is_resumed_to_the_same_bytes(tmp_path: Path) -> None:
     """SIGINT: the step under way is finished and saved, the exit code is 130, and nothing is lost or added."""
-    flags = (*DIGITS, "--train.epochs", "30", "--train.batch-size", "16", "--noise.kind", "symmetric")
+    flags = (*DIGITS, "--train.epochs", "20", "--train.batch-size", "16", "--noise.kind", "symmetric")
     train = ("train", *flags, "--noise.rate", "0.5", "--out")
     stopped = process(*train, tmp_path / "stopped")
     metrics = tmp_path / "stopped" / "metrics.jsonl"

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pars import run
 from pars.data import DataConfig
+from pars.errors import UserError
 from pars.run.result import summarise
 from run.helpers import tiny
 
@@ -54,6 +57,13 @@ def test_without_a_test_set_there_is_no_accuracy() -> None:
     result = summarise([line(1, "train")])
     assert "test" not in result
     assert result["stages"] == [{"stage": "train", "epoch": 1, "flop": 1e6}]
+
+
+def test_a_run_that_lost_its_metrics_says_so(tmp_path: Path) -> None:
+    run.train(tiny(), tmp_path / "run")
+    (tmp_path / "run" / "metrics.jsonl").unlink()
+    with pytest.raises(UserError, match=r"metrics.jsonl is missing or empty"):
+        run.resume(tmp_path / "run")
 
 
 def test_a_real_runs_result_is_that_of_its_metrics(tmp_path: Path) -> None:

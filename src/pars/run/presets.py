@@ -86,8 +86,8 @@ def small_cifar10(noise: NoiseConfig, method: str | None = None) -> RunConfig:
     return RunConfig(
         data=DataConfig(name="cifar10", limit=10_000),
         noise=noise,
-        model=ModelConfig(name="small_cnn"),
-        train=TrainConfig(epochs=40, lr=0.05, nesterov=True, ema=0.99, ema_ramp=True),
+        model=ModelConfig(name="small_cnn", width=16),
+        train=TrainConfig(epochs=30, lr=0.05, nesterov=True, ema=0.99, ema_ramp=True),
         method=by_name(method or "pars"),
     )
 
@@ -98,8 +98,8 @@ def features(noise: NoiseConfig, method: str | None = None) -> RunConfig:
         data=DataConfig(name="features.npz"),
         noise=noise,
         model=ModelConfig(name="mlp"),
-        views=ViewsConfig(),
-        train=TrainConfig(epochs=20, lr=0.03, ema=0.99, ema_ramp=True),
+        views=ViewsConfig(dropout_weak=0.3, dropout_strong=0.5),
+        train=TrainConfig(epochs=20, lr=0.03, weight_decay=5e-3, ema=0.97, ema_ramp=True),
         method=by_name(method or "pars"),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pars.errors import UserError
 from pars.report.outcome import by_stage, outcome
 
 
@@ -13,6 +14,8 @@ def summarise(lines: list[dict[str, Any]]) -> dict[str, Any]:
     The headline is the last epoch's averaged weights. `best` picks the epoch by the test set itself: it is there for
     comparison with papers that report it, and is optimistic.
     """
+    if not lines:
+        raise UserError("the run's metrics.jsonl is missing or empty: there is no epoch to sum up")
     last = lines[-1]
     out: dict[str, Any] = {key: last[key] for key in ("images", "flop", "selection")} | {"epochs": last["epoch"]}
     out |= {split: found for split in ("test", "holdout") if (found := outcome(lines, split)) is not None}
