@@ -42,7 +42,7 @@ def refused(args: Sequence[object], folder: Path, capsys: pytest.CaptureFixture[
         (["--train.lr", "nan"], "train.lr is nan"),
         (["--train.batch-size", "0"], "train.batch_size is 0"),
         (["--method.tau", "2"], "method.tau is 2.0, expected a number from 0 to 1"),
-        (["--method.warm-up", "3"], "method.warm_up is 3 epochs, but the run has only 2"),
+        (["--method.warm-up", "3"], "method.warm_up is 3 epochs, expected 0 to 2, the epochs of the run"),
         (["--method.robust", "nce+mea"], "no loss 'mea'"),
         (["--method", "ce", "--method.tau", "0.5", "--method.loss", "cee"], "no loss 'cee'"),
         (["--bogus", "3"], "--bogus"),

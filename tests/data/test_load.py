@@ -129,3 +129,10 @@ def test_bad_rows_are_named(tmp_path: Path) -> None:
         load_rows(str(tmp_path / "rows.npy"))
     with pytest.raises(UserError, match=r"neither a known data set nor a path"):
         load_rows(str(tmp_path / "none.npz"))
+
+
+def test_numbers_of_a_file_with_its_own_class_names_become_the_runs_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "rows.npz"
+    rows = np.zeros((3, 2), dtype=np.float32)
+    np.savez(path, x=rows, y=np.array([0, 1, -1]), classes=np.array(["dog", "cat"]))
+    assert load_rows(str(path), classes=("bird", "cat", "dog")).labels.tolist() == [2, 1, -1]

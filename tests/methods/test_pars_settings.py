@@ -91,5 +91,5 @@ def test_a_wrong_value_is_named(changes: dict[str, Any], said: str) -> None:
 
 @pytest.mark.parametrize("warm_up", [-1, 11])
 def test_a_warm_up_that_does_not_fit_the_run_is_refused(warm_up: int) -> None:
-    with pytest.raises(UserError, match=rf"method\.warm_up is {warm_up} epochs, but the run has only 10"):
+    with pytest.raises(UserError, match=rf"method\.warm_up is {warm_up} epochs, expected 0 to 10"):
         PARS(warm_up=warm_up).stages(task(10))

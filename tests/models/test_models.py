@@ -77,10 +77,16 @@ def test_auto_is_small_cnn_for_images_and_mlp_for_vectors() -> None:
 
 
 def test_convolutions_come_channels_last() -> None:
-    for name in ("preact_resnet18", "small_cnn"):
-        for module in build(config_of(name), (3, 32, 32), 10, seed=0).modules():
+    for config in (ModelConfig(name="preact_resnet18", width=16), ModelConfig(name="small_cnn", width=8)):
+        for module in build(config, (3, 32, 32), 10, seed=0).modules():
             if isinstance(module, nn.Conv2d):
                 assert module.weight.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_a_very_narrow_preact_resnet_trains_without_crashing_onednn() -> None:
+    net = build(ModelConfig(name="preact_resnet18", width=4), (3, 16, 16), 10, seed=0)
+    net(torch.randn(4, 3, 16, 16)).sum().backward()  # aborted the process in channels_last
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in net.parameters())
 
 
 def test_small_cnn_keeps_four_by_four_positions_of_a_digit() -> None:

@@ -65,9 +65,21 @@ def array_rows(path: Path, split: str, classes: tuple[str, ...] | None) -> Split
     if classes is None:
         labels = [found[key] for key in ("y", "y_true", "y_test") if key in found]
         classes = class_names(labels, found.get("classes"), str(path)) if labels else ()
+    elif "classes" in found and "y" + part in found:
+        found["y" + part] = _names(found["y" + part], found["classes"], path)  # numbers of the file, not of the run
     rows = make_split(found, "x" + part, "y" + part, classes, path)
     check_split(rows, max(2, len(classes)), str(path))  # rows of a single class can be predicted too
     return rows
+
+
+def _names(labels: Array, file_classes: Array, path: Path) -> Array:
+    """Labels as class names, "" = unlabelled."""
+    names = class_names([labels], file_classes, str(path))
+    numbers = class_numbers(labels, names, str(path))
+    bad = np.flatnonzero(numbers >= len(names))
+    if bad.size:
+        raise UserError(f"{path}: row {bad[0]} has label {numbers[bad[0]]}, but the file names {len(names)} classes")
+    return np.array([*names, ""])[numbers]
 
 
 def make_split(found: Mapping[str, Array], x: str, y: str, classes: tuple[str, ...], path: Path) -> Split:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -34,8 +35,12 @@ class TrainConfig:
         if self.steps_per_epoch is not None and self.steps_per_epoch < 1:
             raise UserError(f"train.steps_per_epoch is {self.steps_per_epoch}, expected at least 1")
         for name in ("lr", "momentum", "weight_decay"):
-            if not getattr(self, name) >= 0:
-                raise UserError(f"train.{name} is {getattr(self, name)}, expected at least 0")
+            if not 0 <= getattr(self, name) < math.inf:
+                raise UserError(f"train.{name} is {getattr(self, name)}, expected a number of at least 0")
+        if self.grad_clip is not None and not self.grad_clip > 0:
+            raise UserError(f"train.grad_clip is {self.grad_clip}, expected a norm above 0")
+        if not self.checkpoint_seconds > 0:
+            raise UserError(f"train.checkpoint_seconds is {self.checkpoint_seconds}, expected a time above 0")
         if not 0 <= self.ema < 1:
             raise UserError(f"train.ema is {self.ema}, expected a decay from 0 up to, not including, 1")
         if self.nesterov and not self.momentum:

@@ -46,6 +46,8 @@ class RunFolder:
             )
         if self.path.exists() and not self.path.is_dir():
             raise UserError(f"{self.path} is a file, expected a folder for the run")
+        if self.path.exists() and any(self.path.iterdir()):
+            raise UserError(f"{self.path} is not empty and not a run; choose a new folder with --out")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -56,7 +58,10 @@ class RunFolder:
         if not self.metrics.exists():
             return []
         lines = self.metrics.read_text(encoding="utf-8").splitlines(keepends=True)
-        return [json.loads(line) for line in lines if line.endswith("\n")]
+        try:
+            return [json.loads(line) for line in lines if line.endswith("\n")]
+        except json.JSONDecodeError as error:
+            raise UserError(f"{self.metrics} is damaged: {error}; expected one JSON object per line") from error
 
     def keep_metrics(self, epochs: int) -> None:
         """Forget epochs after the checkpoint: they will be run, and logged, again."""

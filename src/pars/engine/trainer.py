@@ -227,6 +227,10 @@ class Trainer:
             self.folder.keep_metrics(0)
             return
         tensors, note = ck.load_tensors(self.folder.checkpoint)
+        if missing := {"epoch", "step", "work", "meter"} - note.keys():
+            raise UserError(
+                f"{self.folder.checkpoint} is not a checkpoint of this version: no {', '.join(sorted(missing))}"
+            )
         for index, (learner, work) in enumerate(zip(self.learners, note["work"], strict=True)):
             learner.load(index, tensors, self.folder.checkpoint)
             learner.net.forwards, learner.net.backwards = work

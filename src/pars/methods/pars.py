@@ -67,7 +67,7 @@ class PARS(Method):
     def stages(self, task: Task) -> tuple[Stage, ...]:
         warm_up = round(self.warm_up_share * task.epochs) if self.warm_up is None else self.warm_up
         if not 0 <= warm_up <= task.epochs:
-            raise UserError(f"method.warm_up is {warm_up} epochs, but the run has only {task.epochs}")
+            raise UserError(f"method.warm_up is {warm_up} epochs, expected 0 to {task.epochs}, the epochs of the run")
         more = Draw("all", self.mu) if self.pool == "all" else None
         return (
             Stage("warm-up", warm_up, self.warm_up_step),

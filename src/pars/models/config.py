@@ -46,7 +46,9 @@ def build(config: ModelConfig, input_shape: tuple[int, ...], n_classes: int, *, 
         # Not torch.manual_seed: that would reseed CUDA as well, which is not forked here.
         torch.default_generator.manual_seed(torch_seed(seed, "init"))
         net = _construct(config, input_shape, n_classes)
-    if isinstance(net, (PreActResNet18, SmallCNN)):
+    # oneDNN corrupts memory in the backward of a channels_last 1×1 stride-2 convolution with fewer input channels than
+    # its vector block of 8 or 16 (uxlfoundation/oneDNN#6035); narrow networks keep the plain layout.
+    if isinstance(net, SmallCNN) or (isinstance(net, PreActResNet18) and (config.width or 64) >= 16):
         net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return net
 
