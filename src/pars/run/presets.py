@@ -31,7 +31,7 @@ def digits(noise: NoiseConfig, method: str | None = None) -> RunConfig:
     return RunConfig(
         data=DataConfig(name="digits"),
         noise=noise,
-        model=ModelConfig(name="small_cnn"),
+        model=ModelConfig(name="small_cnn", width=16),
         train=TrainConfig(epochs=60, batch_size=64, lr=0.05, nesterov=True, ema=0.99, ema_ramp=True),
         method=by_name(method or "pars"),
     )
@@ -97,9 +97,9 @@ def features(noise: NoiseConfig, method: str | None = None) -> RunConfig:
     return RunConfig(
         data=DataConfig(name="features.npz"),
         noise=noise,
-        model=ModelConfig(name="mlp"),
+        model=ModelConfig(name="mlp", batch_norm=True),
         views=ViewsConfig(dropout_weak=0.3, dropout_strong=0.5),
-        train=TrainConfig(epochs=20, lr=0.03, weight_decay=5e-3, ema=0.97, ema_ramp=True),
+        train=TrainConfig(epochs=20, lr=0.03, weight_decay=2e-3, ema=0.97, ema_ramp=True),
         method=by_name(method or "pars"),
     )
 
