@@ -68,7 +68,8 @@ def main() -> None:
 
     def write(beside: Path) -> None:
         with beside.open("wb") as file:
-            np.savez(file, x=train, y=data.train.labels, x_test=test, y_test=test_labels, classes=data.classes)
+            y = data.train.labels
+            np.savez(file, x=train, y=y, y_true=y, x_test=test, y_test=test_labels, classes=data.classes)
 
     write_atomically(options.out, write)
 

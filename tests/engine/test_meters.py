@@ -69,6 +69,15 @@ def test_selections_match_counting_row_by_row() -> None:
     }
 
 
+def test_rows_whose_truth_is_unknown_do_not_count_as_wrong() -> None:
+    rows = torch.arange(4)
+    batch = Batch(rows, torch.tensor([0, 1, -1, -1]), no_view)
+    meter = EpochMeter(torch.tensor([0, 0, 2, -1]))
+    meter.add_selections({"raw": Selection(batch, torch.tensor([0, 0, 2, 2]), torch.tensor([True, True, True, True]))})
+    assert meter.selections()["raw"]["pseudo_accuracy"] == 1.0
+    assert meter.selections()["raw"]["labels_right_ambiguous"] == 0.5
+
+
 def test_without_true_labels_only_counts_are_given() -> None:
     steps, _, _ = selections()
     meter = EpochMeter(None)

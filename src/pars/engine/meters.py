@@ -12,6 +12,8 @@ from pars.methods import Selection
 COUNTS = (
     "rows",
     "ambiguous",
+    "ambiguous_known",
+    "noisy_known",
     "ambiguous_pseudo_right",
     "noisy_pseudo_right",
     "ambiguous_labelled",
@@ -39,11 +41,14 @@ class EpochMeter:
         for name, s in selections.items():
             ambiguous, predicted, given = s.ambiguous, s.predicted, s.batch.labels
             true = torch.full_like(given, -2) if self._true is None else self._true[s.batch.rows]
-            labelled = given >= 0
+            known = true >= 0  # unlabelled rows of a user's data have no truth to compare with
+            labelled = known & (given >= 0)
             right, kept, wrong = predicted == true, labelled & (given == true), labelled & (given != true)
             counts = (
                 torch.ones_like(ambiguous),
                 ambiguous,
+                ambiguous & known,
+                ~ambiguous & known,
                 ambiguous & right,
                 ~ambiguous & right,
                 ambiguous & labelled,
@@ -81,9 +86,11 @@ class EpochMeter:
         if self._true is None:
             return shares
         return shares | {
-            "pseudo_accuracy": share(c["ambiguous_pseudo_right"] + c["noisy_pseudo_right"], c["rows"]),
-            "pseudo_accuracy_ambiguous": share(c["ambiguous_pseudo_right"], c["ambiguous"]),
-            "pseudo_accuracy_noisy": share(c["noisy_pseudo_right"], noisy),
+            "pseudo_accuracy": share(
+                c["ambiguous_pseudo_right"] + c["noisy_pseudo_right"], c["ambiguous_known"] + c["noisy_known"]
+            ),
+            "pseudo_accuracy_ambiguous": share(c["ambiguous_pseudo_right"], c["ambiguous_known"]),
+            "pseudo_accuracy_noisy": share(c["noisy_pseudo_right"], c["noisy_known"]),
             "labels_right_ambiguous": share(c["ambiguous_given_right"], c["ambiguous_labelled"]),
             "labels_right_noisy": share(c["noisy_given_right"], c["noisy_labelled"]),
             "memorised": share(c["wrong_labels_predicted"], c["wrong_labels"]),
