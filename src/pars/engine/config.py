@@ -39,8 +39,8 @@ class TrainConfig:
                 raise UserError(f"train.{name} is {getattr(self, name)}, expected a number of at least 0")
         if self.grad_clip is not None and not self.grad_clip > 0:
             raise UserError(f"train.grad_clip is {self.grad_clip}, expected a norm above 0")
-        if not self.checkpoint_seconds > 0:
-            raise UserError(f"train.checkpoint_seconds is {self.checkpoint_seconds}, expected a time above 0")
+        if not self.checkpoint_seconds >= 0:
+            raise UserError(f"train.checkpoint_seconds is {self.checkpoint_seconds}, expected at least 0 (every step)")
         if not 0 <= self.ema < 1:
             raise UserError(f"train.ema is {self.ema}, expected a decay from 0 up to, not including, 1")
         if self.nesterov and not self.momentum:
