@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.datasets import load_digits
 
 from pars.data.dataset import Dataset, Split, channel_statistics
 from pars.data.stratify import choose, class_counts, proportional
@@ -19,6 +18,8 @@ def digits() -> Dataset:
     >>> data.train.inputs.shape, len(data.test), data.n_classes
     ((1347, 1, 8, 8), 450, 10)
     """
+    from sklearn.datasets import load_digits  # here: importing scikit-learn takes a second or two
+
     source = load_digits()
     images = np.round(source.images * (255 / 16)).astype(np.uint8)[:, None]  # published as 0..16
     labels = source.target.astype(np.int64)
