@@ -20,7 +20,7 @@ lint: .venv/ready
 test: lint
 	$(BIN)/pytest
 
-bench: .venv/ready
+bench: .venv/ready   # trains what results/digits.jsonl lacks, then prints the table
 	$(BIN)/python benchmarks/tables.py digits
 
 clean:

@@ -61,15 +61,6 @@ def test_predicting_leaves_running_statistics_alone_but_uses_the_batchs() -> Non
     assert not torch.equal(buffers(module)["1.running_mean"], before["1.running_mean"])
 
 
-def test_a_forward_without_statistics_still_learns() -> None:
-    module = with_batch_norm()
-    before = buffers(module)
-    logits = network(module).without_statistics(A)
-    (gradient,) = torch.autograd.grad(logits.square().sum(), next(module.parameters()))
-    assert_identical(buffers(module), before)
-    assert (gradient != 0).any()
-
-
 def test_statistics_are_tracked_again_after_a_failed_forward() -> None:
     module = with_batch_norm()
     with pytest.raises(RuntimeError):
@@ -96,11 +87,10 @@ def test_work_is_counted_in_rows() -> None:
     net = network(without_batch_norm())
     net(A)
     net.together(A, B)
-    net.without_statistics(A[:2])
-    assert (net.forwards, net.backwards) == (0, 6 + 12 + 2)
+    assert (net.forwards, net.backwards) == (0, 6 + 12)
     net.predict(A)
     net.teacher(A[:5])
-    assert (net.forwards, net.backwards) == (6 + 5, 20)
+    assert (net.forwards, net.backwards) == (6 + 5, 18)
 
 
 def test_an_average_is_a_copy_that_is_never_trained() -> None:

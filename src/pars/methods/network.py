@@ -33,11 +33,6 @@ class Network:
         logits: Tensor = self.module(joined)
         return torch.split(logits, [len(view) for view in views])
 
-    def without_statistics(self, view: Tensor) -> Tensor:
-        """Logits of a view that BatchNorm's running averages must not see: evaluation is on clean inputs."""
-        with frozen_statistics(self.module):
-            return self(view)
-
     @torch.no_grad()
     def predict(self, view: Tensor) -> Tensor:
         """Logits of the current weights, training mode, no gradient, running averages untouched."""
