@@ -6,7 +6,10 @@ and any part of the batch is changed by its part of the parameters: same seed, s
 | name | class | for |
 |---|---|---|
 | crop-flip | `CropFlip` | images, weak |
+| resized-crop | `ResizedCrop` | large images, weak |
 | light | `Light` | images, strong: + affine, colour, cutout |
+| randaugment | `RandAugment` | images, strong: + operations drawn at random, cutout |
+| autoaugment | `AutoAugment` | images, strong: + a learned pair of operations |
 | dropout | `FeatureDropout` | features: dropout, noise, mixing |
 
 >>> import torch
@@ -18,15 +21,21 @@ and any part of the batch is changed by its part of the parameters: same seed, s
 torch.Size([2, 3, 32, 32])
 """
 
+from pars.augment.autoaugment import AutoAugment
 from pars.augment.config import ViewsConfig, build
-from pars.augment.crop import CropFlip, crop_flip
+from pars.augment.crop import CentreCrop, CropFlip, crop_flip
+from pars.augment.cutout import cut_out
 from pars.augment.dropout import FeatureDropout, keep_mask
 from pars.augment.finish import AsFloat, Normalise
-from pars.augment.light import Light, affine, affine_params, cut_out
+from pars.augment.light import Light, affine, affine_params
+from pars.augment.randaugment import RandAugment
+from pars.augment.resized import ResizedCrop
 from pars.augment.view import Finish, Identity, Params, View, Views, rows, to_device
 
 __all__ = [
     "AsFloat",
+    "AutoAugment",
+    "CentreCrop",
     "CropFlip",
     "FeatureDropout",
     "Finish",
@@ -34,6 +43,8 @@ __all__ = [
     "Light",
     "Normalise",
     "Params",
+    "RandAugment",
+    "ResizedCrop",
     "View",
     "Views",
     "ViewsConfig",

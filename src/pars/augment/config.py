@@ -4,32 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, assert_never
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from pars.augment.crop import CropFlip, PadMode
+from pars.augment.autoaugment import AutoAugment, Policy
+from pars.augment.crop import CentreCrop, CropFlip, PadMode
 from pars.augment.dropout import FeatureDropout
 from pars.augment.finish import AsFloat, Normalise
 from pars.augment.light import Light
-from pars.augment.view import Identity, View, Views
+from pars.augment.randaugment import Flavour, RandAugment
+from pars.augment.resized import ResizedCrop
+from pars.augment.view import Crop, Identity, View, Views
 from pars.errors import UserError
 
-IMAGE_VIEWS = ("crop-flip", "light")
+IMAGE_VIEWS = ("crop-flip", "resized-crop", "light", "randaugment", "autoaugment")
 FEATURE_VIEWS = ("dropout",)
 
-Name = Literal["none", "crop-flip", "light", "dropout"]
+Weak = Literal["none", "crop-flip", "resized-crop", "dropout"]
+Strong = Literal["none", "crop-flip", "resized-crop", "light", "randaugment", "autoaugment", "dropout"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ViewsConfig:
     """The weak and the strong view."""
 
-    weak: Literal["auto", "none", "crop-flip", "dropout"] = "auto"
+    weak: Weak | Literal["auto"] = "auto"
     """auto: crop-flip for images, dropout for features."""
-    strong: Literal["auto", "none", "crop-flip", "light", "dropout"] = "auto"
-    """auto: light for images, dropout for features."""
+    strong: Strong | Literal["auto"] = "auto"
+    """auto: light for images, dropout for features. The strong views of images begin with the weak one."""
+    size: int | None = None
+    """Images: side of the piece that the network sees; by default the whole image. Evaluated is the middle piece."""
     pad: int | None = None
     """Images: pixels of padding around the random crop; by default an eighth of the shorter side."""
     pad_mode: PadMode = "zero"
@@ -39,7 +45,16 @@ class ViewsConfig:
     strength: float = 1.0
     """light: scales rotation, shear, scale, shift, colour and cutout; 0 is the weak view."""
     cutout: int | None = None
-    """light: side of the square painted over, in pixels; by default a quarter of the shorter side."""
+    """Side of the square painted over, in pixels. By default: light, a quarter of the shorter side; randaugment, a half
+    (uniform: at most a half; fixed: none)."""
+    operations: int = 2
+    """randaugment: operations done to an image; 2 for CIFAR, 4 for Clothing1M in the paper."""
+    magnitude: int = 10
+    """randaugment: fixmatch: levels are below it; fixed: the level itself; of 10."""
+    flavour: Flavour = "fixmatch"
+    """randaugment: how levels are drawn: fixmatch, uniform (TorchSSL, AugDesc) or fixed (RandAugment's own n, m)."""
+    policy: Policy = "cifar10"
+    """autoaugment: which learned policy."""
     dropout_weak: float = 0.1
     """dropout: share of the features set to 0 in the weak view."""
     dropout_strong: float = 0.4
@@ -66,39 +81,55 @@ def build(
 
     >>> views = build(ViewsConfig(), image=True, shape=(1, 8, 8), mean=(0.3,), std=(0.4,))
     >>> views.weak
-    CropFlip(pad=1, flip=False, pad_mode='zero')
+    CropFlip(pad=1, flip=False, pad_mode='zero', size=None)
     """
     _check(config, image, shape, mean, std, bank)
-    finish = Normalise(tuple(mean), tuple(std)) if image else AsFloat()
-
-    def view(name: Name, dropout: float, noise: float = 0.0, mix: float = 0.0) -> View:
-        match name:
-            case "none":
-                return Identity()
-            case "crop-flip":
-                return _crop_flip(config, shape)
-            case "light":
-                cutout = min(shape[1:]) // 4 if config.cutout is None else config.cutout
-                return Light(crop=_crop_flip(config, shape), mean=tuple(mean), strength=config.strength, cutout=cutout)
-            case "dropout":
-                feature_std = np.asarray(std, dtype=np.float32) if len(std) else None
-                return FeatureDropout(dropout=dropout, noise=noise, mix=mix, feature_std=feature_std, bank=bank)
-            case _:
-                assert_never(name)
-
-    weak: Name = config.weak if config.weak != "auto" else "crop-flip" if image else "dropout"
-    strong: Name = config.strong if config.strong != "auto" else "light" if image else "dropout"
+    if not image:
+        feature_std = np.asarray(std, dtype=np.float32) if len(std) else None
+        weak_dropout = FeatureDropout(dropout=config.dropout_weak, feature_std=feature_std)
+        strong_dropout = FeatureDropout(
+            dropout=config.dropout_strong, noise=config.noise, mix=config.mix, feature_std=feature_std, bank=bank
+        )
+        return Views(
+            weak=Identity() if config.weak == "none" else weak_dropout,
+            strong=Identity() if config.strong == "none" else strong_dropout,
+            finish=AsFloat(),
+        )
     return Views(
-        weak=view(weak, config.dropout_weak),
-        strong=view(strong, config.dropout_strong, config.noise, config.mix),
-        finish=finish,
+        weak=_weak(config, config.weak, shape),
+        strong=_strong(config, shape, tuple(mean)),
+        finish=Normalise(tuple(mean), tuple(std)),
+        centre=Identity() if config.size is None else CentreCrop(config.size),
     )
 
 
-def _crop_flip(config: ViewsConfig, shape: tuple[int, ...]) -> CropFlip:
-    pad = min(shape[1:]) // 8 if config.pad is None else config.pad
+def _weak(config: ViewsConfig, name: str, shape: tuple[int, ...]) -> Crop:
     flip = shape[0] > 1 if config.flip is None else config.flip
-    return CropFlip(pad=pad, flip=flip, pad_mode=config.pad_mode)
+    if name == "none":
+        return Identity() if config.size is None else CentreCrop(config.size)
+    if name == "resized-crop":
+        return ResizedCrop(size=config.size or min(shape[1:]), flip=flip)
+    # A piece smaller than the image has places enough without padding.
+    pad = (min(shape[1:]) // 8 if config.size is None else 0) if config.pad is None else config.pad
+    return CropFlip(pad=pad, flip=flip, pad_mode=config.pad_mode, size=config.size)
+
+
+def _strong(config: ViewsConfig, shape: tuple[int, ...], mean: tuple[float, ...]) -> View:
+    side = config.size or min(shape[1:])
+    base = _weak(config, config.weak, shape)
+    match config.strong:
+        case "auto" | "light":
+            cutout = side // 4 if config.cutout is None else config.cutout
+            return Light(crop=base, mean=mean, strength=config.strength, cutout=cutout, pad_mode=config.pad_mode)
+        case "randaugment":
+            cutout = (0 if config.flavour == "fixed" else side // 2) if config.cutout is None else config.cutout
+            return RandAugment(
+                crop=base, n=config.operations, magnitude=config.magnitude, flavour=config.flavour, cutout=cutout
+            )
+        case "autoaugment":
+            return AutoAugment(crop=base, policy=config.policy)
+        case name:
+            return _weak(config, name, shape)
 
 
 def _check(
@@ -135,5 +166,12 @@ def _check(
         raise UserError(f"an image has shape [C, H, W], got {list(shape)}")
     if len(mean) != shape[0] or len(std) != shape[0] or not all(s > 0 for s in std):
         raise UserError(f"{shape[0]} channels need as many means and positive stds, got {list(mean)} and {list(std)}")
+    if config.size is not None and not 1 <= config.size <= min(shape[1:]):
+        raise UserError(f"views.size = {config.size} does not fit images of {shape[1]}×{shape[2]} pixels")
+    if config.operations < 1:
+        raise UserError(f"views.operations must be at least 1, got {config.operations}")
+    lowest = 2 if config.flavour == "fixmatch" else 0
+    if not lowest <= config.magnitude <= 10:
+        raise UserError(f"views.magnitude must be in {lowest}..10 for {config.flavour}, got {config.magnitude}")
     if config.pad_mode == "reflect" and config.pad is not None and config.pad >= min(shape[1:]):
         raise UserError(f"views.pad = {config.pad} mirrors more than an image of {shape[1]}×{shape[2]} pixels has")

@@ -17,30 +17,37 @@ PadMode = Literal["zero", "reflect"]
 
 @dataclass(frozen=True)
 class CropFlip:
-    """Pad by `pad` pixels, cut the old size out at a random place, flip left-right with probability 1/2.
+    """Pad by `pad` pixels, cut a piece out at a random place, flip left-right with probability 1/2.
 
-    Parameters: crop [n, 2] (top, left; 0..2·pad, `pad` being the centre), flip [n].
+    Parameters: crop [n, 2] (top, left in the padded image), flip [n].
     Zero padding is the noisy-label repositories', reflection is FixMatch's.
     """
 
     pad: int
     flip: bool = True
     pad_mode: PadMode = "zero"
+    size: int | None = None  # side of the piece; none = as large as the image
 
     def draw(self, rng: np.random.Generator, n: int, shape: tuple[int, ...]) -> Params:
-        crop = rng.integers(0, 2 * self.pad + 1, (n, 2))
+        room = [side - (self.size or side) + 2 * self.pad + 1 for side in shape[1:]]
+        crop = rng.integers(0, room, (n, 2))
         flip = rng.integers(0, 2, n).astype(bool)  # drawn even if unused: switching it off moves no other draw
         return {"crop": torch.from_numpy(crop), "flip": torch.from_numpy(flip & self.flip)}
 
     def apply(self, x: Tensor, params: Params) -> Tensor:
-        params = to_device(params, x)
-        return crop_flip(x, params["crop"], params["flip"], pad=self.pad, pad_mode=self.pad_mode)
+        crop, flip = to_device({"crop": params["crop"], "flip": params["flip"]}, x).values()
+        return crop_flip(x, crop, flip, pad=self.pad, pad_mode=self.pad_mode, size=self.size)
+
+    def shape_after(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return shape if self.size is None else (shape[0], self.size, self.size)
 
 
-def crop_flip(x: Tensor, crop: Tensor, flip: Tensor, *, pad: int, pad_mode: PadMode = "zero") -> Tensor:
+def crop_flip(
+    x: Tensor, crop: Tensor, flip: Tensor, *, pad: int, pad_mode: PadMode = "zero", size: int | None = None
+) -> Tensor:
     """Crop and flip each image at its own place.
 
-    Shapes: x [n, C, H, W] of any dtype, crop [n, 2], flip [n] -> [n, C, H, W].
+    Shapes: x [n, C, H, W] of any dtype, crop [n, 2], flip [n] -> [n, C, size or H, size or W].
 
     >>> x = torch.tensor([[[[1, 2], [3, 4]]]], dtype=torch.uint8)
     >>> crop_flip(x, torch.tensor([[0, 1]]), torch.tensor([True]), pad=1)[0, 0]      # moved down, then mirrored
@@ -48,17 +55,35 @@ def crop_flip(x: Tensor, crop: Tensor, flip: Tensor, *, pad: int, pad_mode: PadM
             [2, 1]], dtype=torch.uint8)
     """
     n, channels, height, width = x.shape
-    down, across = torch.arange(height, device=x.device), torch.arange(width, device=x.device)
-    top = down + crop[:, :1]  # [n, H], in padded pixels
-    left = torch.where(flip[:, None], width - 1 - across, across) + crop[:, 1:]  # [n, W]
+    high, wide = size or height, size or width
+    down, across = torch.arange(high, device=x.device), torch.arange(wide, device=x.device)
+    top = down + crop[:, :1]  # [n, high], in padded pixels
+    left = torch.where(flip[:, None], wide - 1 - across, across) + crop[:, 1:]  # [n, wide]
     stride = width
     if pad_mode == "reflect":
         top, left = _mirrored(top - pad, height), _mirrored(left - pad, width)
     elif pad:
         x, stride = F.pad(x, (pad, pad, pad, pad)), width + 2 * pad
     # One gather over flattened pixels, its index shared by the channels: the fastest of five ways tried, on a CPU.
-    index = (top[:, :, None] * stride + left[:, None, :]).view(n, 1, height * width)
-    return x.flatten(2).gather(2, index.expand(-1, channels, -1)).view(n, channels, height, width)
+    index = (top[:, :, None] * stride + left[:, None, :]).view(n, 1, high * wide)
+    return x.flatten(2).gather(2, index.expand(-1, channels, -1)).view(n, channels, high, wide)
+
+
+@dataclass(frozen=True)
+class CentreCrop:
+    """The middle `size`×`size` pixels: what is evaluated where training sees pieces of that size. No parameters."""
+
+    size: int
+
+    def draw(self, rng: np.random.Generator, n: int, shape: tuple[int, ...]) -> Params:
+        return {}
+
+    def apply(self, x: Tensor, params: Params) -> Tensor:
+        top, left = (x.shape[2] - self.size) // 2, (x.shape[3] - self.size) // 2
+        return x[:, :, top : top + self.size, left : left + self.size]
+
+    def shape_after(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return (shape[0], self.size, self.size)
 
 
 def _mirrored(position: Tensor, size: int) -> Tensor:

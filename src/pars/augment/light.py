@@ -15,8 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pars.augment.crop import CropFlip, PadMode
-from pars.augment.view import Params, to_device
+from pars.augment.crop import PadMode
+from pars.augment.cutout import cut_out, cutout_boxes
+from pars.augment.view import Crop, Params, to_device
 
 Floats = npt.NDArray[np.float64]
 
@@ -31,7 +32,7 @@ class Light:
     Each sample's amounts are uniform in ± the range; the ranges are those of strength 1.
     """
 
-    crop: CropFlip
+    crop: Crop  # crop and flip
     mean: tuple[float, ...]  # per channel, in units of 0..1: the fill of the cutout, the fixed point of contrast
     strength: float = 1.0
     cutout: int = 8  # side, in pixels; the centre is anywhere, so a part may lie outside
@@ -43,10 +44,11 @@ class Light:
     contrast: float = 0.25  # ± share, about the mean
     colour: float = 0.1  # ± share, each channel by itself; colour images only
     sampling: Literal["bilinear", "nearest"] = "bilinear"
+    pad_mode: PadMode = "zero"  # what lies outside
 
     def draw(self, rng: np.random.Generator, n: int, shape: tuple[int, ...]) -> Params:
-        channels, height, width = shape
         params = self.crop.draw(rng, n, shape)
+        channels, height, width = shape = self.crop.shape_after(shape)
         amounts = self.strength * rng.uniform(-1, 1, (n, 7 + channels))
         angle, shear, scale, right, down, brightness, contrast = amounts[:, :7].T
         params["affine"] = affine_params(
@@ -64,9 +66,8 @@ class Light:
         params["bias"] = torch.from_numpy(
             (mean - gain * mean + 255 * self.brightness * brightness[:, None]).astype(np.float32)
         )
-        side = round(self.strength * self.cutout)
-        start = rng.integers(0, [height, width], (n, 2)) - side // 2
-        params["cutout"] = torch.from_numpy(np.concatenate([start, start + side], axis=1))
+        side = np.full(n, round(self.strength * self.cutout))
+        params["cutout"] = cutout_boxes(rng, side, shape)
         return params
 
     def apply(self, x: Tensor, params: Params) -> Tensor:
@@ -74,7 +75,7 @@ class Light:
         x = self.crop.apply(x, params)
         if self.strength == 0:
             return x
-        pixels = affine(x.float(), params["affine"], sampling=self.sampling, pad_mode=self.crop.pad_mode)
+        pixels = affine(x.float(), params["affine"], sampling=self.sampling, pad_mode=self.pad_mode)
         pixels.mul_(params["gain"][:, :, None, None]).add_(params["bias"][:, :, None, None])
         # Adding a half and cutting off is rounding; half the cost of round().
         out = pixels.add_(0.5).clamp_(0, 255).to(torch.uint8)
@@ -121,14 +122,3 @@ def affine(
     grid = (along_y * down + offset + along_x * right).permute(0, 2, 3, 1)  # [n, H, W, 2]
     padding = "zeros" if pad_mode == "zero" else "reflection"
     return F.grid_sample(x, grid, mode=sampling, padding_mode=padding, align_corners=True)
-
-
-def cut_out(x: Tensor, box: Tensor, fill: Tensor) -> Tensor:
-    """Fill a rectangle of each image. Shapes: x [n, C, H, W], box [n, 4] (top, left, bottom, right), fill [C]."""
-    height, width = x.shape[2:]
-    y, x_across = torch.arange(height, device=x.device), torch.arange(width, device=x.device)
-    top, left, bottom, right = (box[:, i : i + 1] for i in range(4))
-    inside_y = (y >= top) & (y < bottom)  # [n, H]
-    inside_x = (x_across >= left) & (x_across < right)  # [n, W]
-    inside = inside_y[:, None, :, None] & inside_x[:, None, None, :]
-    return x * ~inside + fill[:, None, None] * inside  # torch.where is ten times slower here, on a CPU

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -27,22 +27,16 @@ class View(Protocol):
         ...
 
 
+class Crop(View, Protocol):
+    """A view that other views can begin with: it says what shape it leaves them."""
+
+    def shape_after(self, shape: tuple[int, ...]) -> tuple[int, ...]: ...
+
+
 class Finish(Protocol):
     """Turns stored or changed samples into what a network reads."""
 
     def __call__(self, x: Tensor) -> Tensor: ...
-
-
-@dataclass(frozen=True, eq=False)
-class Views:
-    """The weak and the strong view of one kind of data, and the last step before the network.
-
-    Training reads `finish(weak.apply(x, params))`, evaluation `finish(x)`.
-    """
-
-    weak: View
-    strong: View
-    finish: Finish
 
 
 class Identity:
@@ -53,6 +47,26 @@ class Identity:
 
     def apply(self, x: Tensor, params: Params) -> Tensor:
         return x
+
+    def shape_after(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return shape
+
+
+@dataclass(frozen=True, eq=False)
+class Views:
+    """The weak and the strong view of one kind of data, and the last step before the network.
+
+    Training reads `finish(weak.apply(x, params))`, evaluation `plain(x)`.
+    """
+
+    weak: View
+    strong: View
+    finish: Finish
+    centre: View = field(default_factory=Identity)  # without parameters: what of a sample is evaluated
+
+    def plain(self, x: Tensor) -> Tensor:
+        """What the network reads when it is asked, not trained."""
+        return self.finish(self.centre.apply(x, {}))
 
 
 def rows(params: Params, start: int, stop: int) -> Params:

@@ -12,18 +12,18 @@ BATCH = 512
 
 @torch.no_grad()
 def predict_proba(
-    modules: Sequence[nn.Module], inputs: Tensor, finish: Callable[[Tensor], Tensor], device: str
+    modules: Sequence[nn.Module], inputs: Tensor, plain: Callable[[Tensor], Tensor], device: str
 ) -> Tensor:
     """Class probabilities [n, K], the mean over the networks, float32 on the CPU. Their mode is left as it was."""
-    return torch.stack([_one(module, inputs, finish, device) for module in modules]).mean(dim=0)
+    return torch.stack([_one(module, inputs, plain, device) for module in modules]).mean(dim=0)
 
 
-def _one(module: nn.Module, inputs: Tensor, finish: Callable[[Tensor], Tensor], device: str) -> Tensor:
+def _one(module: nn.Module, inputs: Tensor, plain: Callable[[Tensor], Tensor], device: str) -> Tensor:
     was_training = module.training
     module.eval()
     try:
         parts = [
-            module(finish(inputs[start : start + BATCH].to(device))).float().softmax(dim=1).cpu()
+            module(plain(inputs[start : start + BATCH].to(device))).float().softmax(dim=1).cpu()
             for start in range(0, len(inputs), BATCH)
         ]
     finally:

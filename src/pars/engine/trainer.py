@@ -57,7 +57,7 @@ class Trainer:
         self.held_out = np.zeros(len(data.train), dtype=bool) if held_out is None else held_out
 
         pair = torch.zeros(2, dtype=torch.int64, device=device)  # two rows: BatchNorm needs more than one
-        example = views.finish(self.inputs[pair])
+        example = views.plain(self.inputs[pair])
         self.learners = [Learner(module.to(device), config, example) for module in networks]
         self.nets = tuple(learner.net for learner in self.learners)
         task = Task(len(data.train), data.n_classes, self.labels, config.epochs)
@@ -165,7 +165,7 @@ class Trainer:
     def predict_proba(self, inputs: Tensor, *, average: bool = True) -> Tensor:
         """Class probabilities [n, K], the mean over networks."""
         modules = [net.average if average else net.module for net in self.nets]
-        return predict_proba(modules, inputs, self.views.finish, self.device)
+        return predict_proba(modules, inputs, self.views.plain, self.device)
 
     def _evaluate(self) -> dict[str, Any]:
         out: dict[str, Any] = {}

@@ -36,7 +36,7 @@ class Classifier:
                 f"{where}: rows have shape {list(inputs.shape[1:])}, the run expects {list(self.input_shape)}"
             )
         rows = inputs if len(self.input_shape) == 3 else data.standardise(inputs, self.mean, self.std)
-        return predict_proba(self.networks, as_tensor(rows), self.views.finish, self.device)
+        return predict_proba(self.networks, as_tensor(rows), self.views.plain, self.device)
 
 
 def load_run(path: Path, *, networks: Sequence[nn.Module] | None = None, device: DeviceName = "auto") -> Classifier:

@@ -1,0 +1,92 @@
+"""Shear, shift and turn: each image through its own affine map, nearest pixel, exactly as Pillow does it.
+
+Pillow walks `Image.transform(size, AFFINE, …)` in fixed point, 16 bits after the point. The maps are rounded the same
+way here, on the CPU and in float64 where they are drawn; applying them is integer arithmetic, the same on every device.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+Floats = npt.NDArray[np.float64]
+
+ONE = 1 << 16
+IDENTITY = (ONE, 0, ONE // 2, 0, ONE, ONE // 2)
+
+
+def shear_x(amount: Floats) -> Floats:
+    """Pillow's affine data [n, 6] = (a, b, c, d, e, f): output (x, y) shows input (ax + by + c, dx + ey + f)."""
+    return _matrices(amount, b=amount)
+
+
+def shear_y(amount: Floats) -> Floats:
+    return _matrices(amount, d=amount)
+
+
+def translate_x(pixels: Floats) -> Floats:
+    """Positive moves the picture left, as the map is from output to input."""
+    return _matrices(pixels, c=pixels)
+
+
+def translate_y(pixels: Floats) -> Floats:
+    return _matrices(pixels, f=pixels)
+
+
+def rotate(degrees: Floats, size: tuple[int, int]) -> Floats:
+    """Counter-clockwise about the centre of a picture of (height, width), as `Image.rotate`."""
+    height, width = size
+    angle = -np.radians(degrees % 360)
+    cos, sin = np.cos(angle).round(15), np.sin(angle).round(15)  # Pillow rounds, so that a right angle has a true zero
+    x, y = width / 2, height / 2
+    c = cos * -x + sin * -y + x
+    f = -sin * -x + cos * -y + y
+    return np.stack([cos, sin, c, -sin, cos, f], axis=-1)
+
+
+def fixed_point(matrix: Floats) -> npt.NDArray[np.int64]:
+    """Affine data [n, 6] in Pillow's fixed point, for the centre of pixel (0, 0) on.
+
+    >>> fixed_point(translate_x(np.array([0.4, 0.5])))[:, 2] // ONE      # nearest: less than half a pixel is none
+    array([0, 1])
+    """
+    a, b, c, d, e, f = np.moveaxis(matrix, -1, 0)
+    start_x, start_y = c + a * 0.5 + b * 0.5, f + d * 0.5 + e * 0.5
+    fixed = np.floor(np.stack([a, b, start_x, d, e, start_y], axis=-1) * ONE + 0.5)
+    # Without shear or turn Pillow stays in floating point. Here such maps are whole-pixel shifts (or a half turn), so
+    # cutting the start off where it cuts a pixel off gives the same pixels.
+    straight = (b == 0) & (d == 0)
+    fixed[straight, 2] = np.floor(start_x[straight]) * ONE
+    fixed[straight, 5] = np.floor(start_y[straight]) * ONE
+    return fixed.astype(np.int64)
+
+
+def warp(x: Tensor, fixed: Tensor, fill: int = 0) -> Tensor:
+    """Each image through its map; what lies outside is `fill`. Shapes: x [n, C, H, W], fixed [n, 6] -> [n, C, H, W].
+
+    >>> x = torch.tensor([[[[1, 2, 3]]]], dtype=torch.uint8)
+    >>> warp(x, torch.from_numpy(fixed_point(translate_x(np.array([1.0]))))).tolist()
+    [[[[2, 3, 0]]]]
+    """
+    n, channels, height, width = x.shape
+    down = torch.arange(height, dtype=torch.int32, device=x.device)[:, None]
+    across = torch.arange(width, dtype=torch.int32, device=x.device)
+    # 32 bits hold any position up to 8 192 pixels a side and halve the traffic; larger pictures would not fit a batch.
+    a, b, c, d, e, f = (v[:, None, None] for v in fixed.to(torch.int32).unbind(1))
+    from_x = (a * across + (b * down + c)) >> 16  # [n, H, W]
+    from_y = (d * across + (e * down + f)) >> 16
+    inside = ((from_x >= 0) & (from_x < width) & (from_y >= 0) & (from_y < height)).view(n, 1, -1)
+    index = from_y.mul_(width).add_(from_x).view(n, 1, -1) * inside
+    moved = x.flatten(2).gather(2, index.long().expand(-1, channels, -1)).mul_(inside)
+    if fill:
+        moved += fill * ~inside
+    return moved.view(x.shape)
+
+
+def _matrices(like: Floats, **entries: Floats) -> Floats:
+    matrix = np.broadcast_to(np.array([1.0, 0, 0, 0, 1, 0]), (*like.shape, 6)).copy()
+    for name, values in entries.items():
+        matrix[..., "abcdef".index(name)] = values
+    return matrix

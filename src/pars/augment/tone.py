@@ -1,0 +1,80 @@
+"""Point operations: each is a table of 256 entries per image and channel, exactly Pillow's.
+
+A table is built for each image (from its histogram where the operation asks for one) and applied by one gather.
+Shapes: x [n, C, H, W] uint8, tables [n, C, 256] uint8, amounts [n].
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from pars.augment.blend import blend, grey
+
+
+def lookup(x: Tensor, table: Tensor) -> Tensor:
+    """Replace each pixel by its entry.
+
+    >>> lookup(torch.tensor([[[[0, 255]]]], dtype=torch.uint8), invert(torch.zeros(1, 1, 1, 1, dtype=torch.uint8)))
+    tensor([[[[255,   0]]]], dtype=torch.uint8)
+    """
+    return table.gather(2, x.flatten(2).long()).view(x.shape)
+
+
+def autocontrast(x: Tensor) -> Tensor:
+    """Table that stretches each channel from its darkest and lightest pixel to 0 and 255."""
+    pixels = x.flatten(2)
+    low, high = pixels.amin(2, keepdim=True).double(), pixels.amax(2, keepdim=True).double()
+    # In double and in this order, as Pillow; `255 / tensor` would multiply by a reciprocal, which rounds otherwise.
+    scale = torch.full_like(low, 255) / (high - low)
+    stretched = (_ramp(x).double() * scale + -low * scale).clamp_(0, 255).to(torch.uint8)
+    return torch.where(high > low, stretched, _ramp(x))
+
+
+def equalize(x: Tensor) -> Tensor:
+    """Table that flattens each channel's histogram."""
+    n, channels, height, width = x.shape
+    pixels = x.flatten(2).long()
+    counts = torch.zeros(n, channels, 256, dtype=torch.long, device=x.device)
+    counts.scatter_add_(2, pixels, torch.ones_like(pixels))
+    last = counts.gather(2, pixels.amax(2, keepdim=True))  # pixels of the lightest value
+    step = (height * width - last) // 255
+    before = counts.cumsum(2) - counts  # pixels darker than each value
+    flat = ((step // 2 + before) // step.clamp(min=1)).clamp_(max=255).to(torch.uint8)
+    return torch.where(step > 0, flat, _ramp(x))
+
+
+def posterize(x: Tensor, bits: Tensor) -> Tensor:
+    """Table that keeps the upper `bits` bits."""
+    dropped = (1 << (8 - bits.long())) - 1
+    return (_ramp(x).long() & ~dropped[:, None, None]).to(torch.uint8)
+
+
+def solarize(x: Tensor, threshold: Tensor) -> Tensor:
+    """Table that inverts from `threshold` on."""
+    ramp = _ramp(x)
+    return torch.where(ramp < threshold[:, None, None], ramp, 255 - ramp)
+
+
+def invert(x: Tensor) -> Tensor:
+    return 255 - _ramp(x)
+
+
+def brightness(x: Tensor, factor: Tensor) -> Tensor:
+    """Table between black (0), the image (1) and beyond."""
+    ramp = _ramp(x)
+    return blend(torch.zeros_like(ramp), ramp, factor[:, None, None])
+
+
+def contrast(x: Tensor, factor: Tensor) -> Tensor:
+    """Table between the image's mean grey (0), the image (1) and beyond."""
+    ramp = _ramp(x)
+    total = grey(x).flatten(1).sum(1, dtype=torch.int64)
+    mean = (total.double() / (x.shape[2] * x.shape[3]) + 0.5).to(torch.uint8)
+    return blend(mean[:, None, None].expand_as(ramp), ramp, factor[:, None, None])
+
+
+def _ramp(x: Tensor) -> Tensor:
+    """The table that changes nothing, [n, C, 256]."""
+    ramp = torch.arange(256, device=x.device).to(torch.uint8)
+    return ramp.expand(x.shape[0], x.shape[1], 256)
