@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from augment.pillow import Pixels, from_pillow, operate, to_pillow
 from pars.augment.amounts import centred, plain
-from pars.augment.operations import ENHANCEMENTS, NUMBER, OPERATIONS, SIGNED, caption, perform, program
+from pars.augment.operations import ENHANCEMENTS, NUMBER, OPERATIONS, SIGNED, perform, program
 from pars.augment.view import rows
 
 SHAPES = [(3, 32, 32), (1, 28, 28), (3, 20, 33), (3, 1, 7), (1, 9, 1), (3, 2, 2), (3, 3, 3)]
@@ -123,9 +123,3 @@ def test_the_ranges_of_autoaugment() -> None:
     np.testing.assert_allclose(amount, [[0.7, -10, -0.1, -4.8, 7, 171]], rtol=1e-12)
     nothing = centred(op, np.zeros(op.shape), np.ones(op.shape), (3, 32, 32), translate=0.45)
     np.testing.assert_array_equal(nothing, [[1, 0, 0, 0, 8, 256]])
-
-
-def test_captions_name_what_is_done() -> None:
-    op = np.array([[NUMBER["solarize"], NUMBER["equalize"]], [NUMBER["identity"], NUMBER["identity"]]])
-    params = program(op, np.array([[154.0, 0], [0, 0]]), (3, 8, 8))
-    assert [caption(params, i) for i in (0, 1)] == ["solarize 154, equalize", "identity"]

@@ -99,15 +99,3 @@ def _groups(op: Ints) -> list[tuple[str, Ints]]:
     groups = [("geometric", np.flatnonzero(geometric))]
     groups += [(name, np.flatnonzero(op == NUMBER[name])) for name in (*TABLES, *BLENDS)]
     return [(name, rows) for name, rows in groups if len(rows)]
-
-
-def caption(params: Params, row: int) -> str:
-    """What is done to one image, in words.
-
-    >>> caption(program(np.array([[7, 5]]), np.array([[-12.0, 0.0]]), (3, 8, 8)), 0)
-    'rotate -12'
-    """
-    pairs = zip(params["op"][row].tolist(), params["amount"][row].tolist(), strict=True)
-    done = [(OPERATIONS[op], amount) for op, amount in pairs if OPERATIONS[op] != "identity"]
-    bare = ("autocontrast", "equalize", "invert")
-    return ", ".join(name if name in bare else f"{name} {amount:.3g}" for name, amount in done) or "identity"

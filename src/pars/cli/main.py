@@ -17,6 +17,7 @@ COMMANDS = {
     "evaluate": "accuracy of a run's network on labelled rows",
     "predict": "labels and confidences for rows, as CSV",
     "inspect": "what a run trained, its curves and its selection; writes the plots",
+    "augment-preview": "a picture of what the network sees: weak and strong views of some images",
 }
 
 
@@ -39,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"pars: unknown command {name!r}\n\n{usage()}", file=sys.stderr)
         return 2
     # Imported here: `pars --help` must not wait for torch.
-    module = importlib.import_module(f"pars.cli.{name}")
+    module = importlib.import_module(f"pars.cli.{name.replace('-', '_')}")
     try:
         code = int(module.command(rest))
         sys.stdout.flush()

@@ -54,6 +54,7 @@ def cifar10(noise: NoiseConfig, method: str | None = None) -> RunConfig:
         data=DataConfig(name="cifar10"),
         noise=noise,
         model=ModelConfig(name="preact_resnet18"),
+        views=ViewsConfig(strong="randaugment"),  # two operations
         method=by_name(method or "pars-paper", warm_up=40 if noise.rate > 0.6 else 25),
     )
 
@@ -64,6 +65,7 @@ def cifar100(noise: NoiseConfig, method: str | None = None) -> RunConfig:
         data=DataConfig(name="cifar100"),
         noise=noise,
         model=ModelConfig(name="preact_resnet18"),
+        views=ViewsConfig(strong="randaugment"),  # two operations
         method=by_name(method or "pars-paper", warm_up=50, robust="10*nce+mae"),
     )
 

@@ -1,0 +1,108 @@
+"""`pars augment-preview DATA out.png`: what the network sees."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import tyro
+from PIL import Image, UnidentifiedImageError
+
+from pars import augment, data, seeds
+from pars.augment import ViewsConfig
+from pars.augment.caption import caption
+from pars.cli.output import add_json_flag, say, show
+from pars.cli.predict import check_out
+from pars.engine import write_atomically
+from pars.errors import UserError
+from pars.report.sheet import Tile, contact_sheet
+
+PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
+Pixels = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Flags:
+    views: ViewsConfig = field(default_factory=lambda: ViewsConfig(strong="randaugment"))
+
+
+def parser() -> argparse.ArgumentParser:
+    out = argparse.ArgumentParser(prog="pars augment-preview", add_help=False, allow_abbrev=False)
+    out.add_argument("data", metavar="DATA", help="a data set's name, an array file, or a picture")
+    out.add_argument("out", metavar="OUT.png", type=Path, help="the contact sheet to write")
+    out.add_argument("--rows", type=int, default=4, metavar="N", help="how many images (default: 4)")
+    out.add_argument("--first", type=int, default=0, metavar="ROW", help="from which row on (default: 0)")
+    out.add_argument("--copies", type=int, default=4, metavar="N", help="views of each kind (default: 4)")
+    out.add_argument("--seed", type=int, default=0)
+    out.add_argument("--root", help="folder of the data sets")
+    add_json_flag(out)
+    return out
+
+
+def command(args: Sequence[str]) -> int:
+    about = "Weak and strong views of some images side by side, with what was done under each.\n\n"
+    about += parser().format_help()
+    if {"-h", "--help"} & set(args):
+        tyro.cli(Flags, prog="pars augment-preview", args=["--help"], description=about)
+    options, rest = parser().parse_known_args(args)
+    flags = tyro.cli(Flags, prog="pars augment-preview", args=rest, description=about)
+    if options.out.suffix.lower() != ".png":
+        raise UserError(f"{options.out}: the contact sheet is a .png file")
+    check_out(options.out)
+    for name in ("rows", "copies"):
+        if getattr(options, name) < 1:
+            raise UserError(f"--{name} is {getattr(options, name)}, expected at least 1")
+    pixels = images(options.data, options.root, options.first, options.rows)
+    tiles = preview(pixels, flags.views, first=options.first, copies=options.copies, seed=options.seed)
+    sheet = contact_sheet(tiles)
+    write_atomically(options.out, lambda beside: sheet.save(beside, "PNG"))
+    say(f"wrote {options.out}")
+    seen = [[{"view": tile.title, "done": list(tile.lines)} for tile in row] for row in tiles]
+    if options.json:
+        show(True, {"out": str(options.out), "images": seen}, str)
+    return 0
+
+
+def images(source: str, root: str | None, first: int, count: int) -> Pixels:
+    """Some images [n, C, H, W] of a data set, an array file, or one picture."""
+    if Path(source).suffix.lower() in PICTURES:
+        return picture(Path(source))
+    rows = data.load_rows(source, root=root, split="train")
+    if not rows.is_image:
+        raise UserError(f"{source}: rows are feature vectors of {rows.inputs.shape[1]}; only images can be looked at")
+    if not 0 <= first < len(rows):
+        raise UserError(f"--first is {first}, but {source} has rows 0 to {len(rows) - 1}")
+    return np.asarray(rows.inputs[first : first + count], dtype=np.uint8)
+
+
+def picture(path: Path) -> Pixels:
+    try:
+        with Image.open(path) as opened:
+            pixels = np.asarray(opened.convert("L" if opened.mode == "L" else "RGB"))
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist") from None
+    except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
+        raise UserError(f"{path} cannot be read as a picture: {error}") from error
+    return pixels[None, None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)[None]
+
+
+def preview(pixels: Pixels, config: ViewsConfig, *, first: int, copies: int, seed: int) -> list[list[Tile]]:
+    """Per image: itself, its weak views, its strong views."""
+    channels = pixels.shape[1]
+    views = augment.build(
+        config, image=True, shape=tuple(pixels.shape[1:]), mean=(0.5,) * channels, std=(0.25,) * channels
+    )
+    rows = [[Tile(image, f"row {first + i}")] for i, image in enumerate(pixels)]
+    x = torch.from_numpy(np.ascontiguousarray(pixels))
+    for name, view in (("weak", views.weak), ("strong", views.strong)):
+        for copy in range(copies):
+            params = view.draw(seeds.generator(seed, f"preview/{name}/{copy}"), len(x), tuple(x.shape[1:]))
+            changed = view.apply(x, params).numpy()
+            for i, row in enumerate(rows):
+                row.append(Tile(changed[i], f"{name} {copy + 1}", caption(params, i)))
+    return rows
