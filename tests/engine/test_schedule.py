@@ -12,9 +12,8 @@ import torch
 from numpy.testing import assert_allclose
 from torch import nn
 
-from engine.helpers import assert_identical
 from pars.engine import TrainConfig
-from pars.engine.ema import decay_at, make_average, update_average
+from pars.engine.ema import calibrate, decay_at, make_average, update_average
 from pars.engine.schedule import learning_rate
 from pars.errors import UserError
 
@@ -50,8 +49,22 @@ def test_averages_match_a_naive_loop_in_float64(decay: float, ramp: bool) -> Non
             expected[name] = m * expected[name] + (1 - m) * p.detach().double().numpy()
     for name, p in average.named_parameters():
         assert_allclose(p, expected[name], rtol=1e-5, atol=1e-6, err_msg=name)
-    assert_identical(dict(average.named_buffers()), dict(module.named_buffers()))
-    assert dict(average.named_buffers())["1.num_batches_tracked"] == 60
+    assert dict(average.named_buffers())["1.num_batches_tracked"] == 0  # they are calibrated, not averaged
+
+
+def test_calibration_measures_the_statistics_of_the_averaged_weights() -> None:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 2))
+    average = make_average(module)
+    batches = [torch.randn(10, 3) + i for i in range(3)]
+    calibrate(average, iter(batches))
+    hidden = [average[0](batch).detach().double().numpy() for batch in batches]  # type: ignore[index]
+    norm = average[1]  # type: ignore[index]
+    np.testing.assert_allclose(norm.running_mean.numpy(), np.mean([h.mean(0) for h in hidden], axis=0), rtol=1e-5)
+    np.testing.assert_allclose(norm.running_var.numpy(), np.mean([h.var(0, ddof=1) for h in hidden], axis=0), rtol=1e-5)
+    assert norm.momentum == 0.1
+    assert not any(m.training for m in average.modules())
+    calibrate(nn.Linear(3, 2), iter([]))  # nothing to measure
 
 
 def test_the_ramp_starts_low_and_never_passes_the_decay() -> None:

@@ -68,19 +68,21 @@ def test_statistics_are_tracked_again_after_a_failed_forward() -> None:
     assert all(m.track_running_stats for m in module.modules() if isinstance(m, nn.BatchNorm1d))
 
 
-def test_the_teacher_is_the_average_in_evaluation_mode() -> None:
+def test_the_teacher_is_the_average_without_dropout_normalised_by_its_batch() -> None:
     module = with_batch_norm()
     net = network(module)
     with torch.no_grad():
         next(module.parameters()).add_(1)  # the average has not followed yet
     before = buffers(net.average)
     reference = copy.deepcopy(net.average).eval()
+    next(m for m in reference.modules() if isinstance(m, nn.BatchNorm1d)).train()
     taught = net.teacher(A)
     assert torch.equal(taught, net.teacher(A))  # no dropout
     assert torch.equal(taught, reference(A))
     assert not torch.equal(taught, module.eval()(A))
     assert not taught.requires_grad
     assert_identical(buffers(net.average), before)
+    assert not any(m.training for m in net.average.modules())
 
 
 def test_work_is_counted_in_rows() -> None:

@@ -16,15 +16,18 @@ from pars.augment import Views
 from pars.data import Dataset
 from pars.engine import checkpoint as ck
 from pars.engine.config import TrainConfig
+from pars.engine.ema import calibrate
 from pars.engine.folder import RunFolder
 from pars.engine.interrupt import Interrupted, catch_interrupt
 from pars.engine.learner import Learner
 from pars.engine.meters import EpochMeter
 from pars.engine.order import Rows, Scheduled, schedule
-from pars.engine.predict import accuracy, predict_proba
+from pars.engine.predict import BATCH, accuracy, predict_proba
 from pars.engine.progress import Quiet, Watcher
 from pars.errors import UserError
 from pars.methods import Batch, Method, Step, Task
+
+CALIBRATION_ROWS = 4096  # enough for BatchNorm's means and variances; a fraction of the cost of testing
 
 
 class Trainer:
@@ -152,6 +155,7 @@ class Trainer:
         }
         last_of_stage = self.epoch == now.first_epoch + now.stage.epochs
         if self.epoch % self.config.evaluate_every == 0 or last_of_stage:
+            self._calibrate()
             line |= self._evaluate()
         self.meter = EpochMeter(self.true_labels)
         if self.folder is not None:
@@ -166,6 +170,14 @@ class Trainer:
         """Class probabilities [n, K], the mean over networks."""
         modules = [net.average if average else net.module for net in self.nets]
         return predict_proba(modules, inputs, self.views.plain, self.device)
+
+    def _calibrate(self) -> None:
+        """Give the averaged networks BatchNorm statistics of their own, from training rows as evaluation sees rows."""
+        rows = np.flatnonzero(~self.held_out)
+        rows = rows[:: -(-len(rows) // CALIBRATION_ROWS)]
+        parts = np.array_split(rows, -(-len(rows) // BATCH))
+        for net in self.nets:
+            calibrate(net.average, (self.views.plain(self.inputs[torch.from_numpy(part)]) for part in parts))
 
     def _evaluate(self) -> dict[str, Any]:
         out: dict[str, Any] = {}

@@ -37,27 +37,33 @@ class Network:
     def predict(self, view: Tensor) -> Tensor:
         """Logits of the current weights, training mode, no gradient, running averages untouched."""
         self.forwards += len(view)
-        with frozen_statistics(self.module):
+        with batch_statistics(self.module):
             logits: Tensor = self.module(view)
         return logits
 
     @torch.no_grad()
     def teacher(self, view: Tensor) -> Tensor:
-        """Logits of the averaged weights in evaluation mode."""
+        """Logits of the averaged weights, without dropout, BatchNorm by the statistics of this batch.
+
+        Averaged weights have activations of their own: the running statistics of the weights that are being trained
+        do not fit them (docs/method.md has what that costs).
+        """
         self.forwards += len(view)
-        logits: Tensor = self.average(view)
+        with batch_statistics(self.average):
+            logits: Tensor = self.average(view)
         return logits
 
 
 @contextmanager
-def frozen_statistics(module: nn.Module) -> Iterator[None]:
-    """BatchNorm still normalises by its batch inside, but does not move its running averages."""
+def batch_statistics(module: nn.Module) -> Iterator[None]:
+    """BatchNorm normalises by its batch inside, whatever the mode, and does not move its running averages."""
     norms = [m for m in module.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
+    modes = [norm.training for norm in norms]
     for norm in norms:
-        norm.track_running_stats = False
-    # With track_running_stats off, a training-mode BatchNorm uses batch statistics and leaves its buffers alone.
+        # With track_running_stats off, a training-mode BatchNorm uses batch statistics and leaves its buffers alone.
+        norm.track_running_stats, norm.training = False, True
     try:
         yield
     finally:
-        for norm in norms:
-            norm.track_running_stats = True
+        for norm, mode in zip(norms, modes, strict=True):
+            norm.track_running_stats, norm.training = True, mode
