@@ -22,17 +22,17 @@ from pars.errors import UserError
 IMAGE_VIEWS = ("crop-flip", "resized-crop", "light", "randaugment", "autoaugment")
 FEATURE_VIEWS = ("dropout",)
 
-Weak = Literal["none", "crop-flip", "resized-crop", "dropout"]
-Strong = Literal["none", "crop-flip", "resized-crop", "light", "randaugment", "autoaugment", "dropout"]
+Weak = Literal["auto", "none", "crop-flip", "resized-crop", "dropout"]
+Strong = Literal["auto", "none", "crop-flip", "resized-crop", "light", "randaugment", "autoaugment", "dropout"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ViewsConfig:
     """The weak and the strong view."""
 
-    weak: Weak | Literal["auto"] = "auto"
+    weak: Weak = "auto"
     """auto: crop-flip for images, dropout for features."""
-    strong: Strong | Literal["auto"] = "auto"
+    strong: Strong = "auto"
     """auto: light for images, dropout for features. The strong views of images begin with the weak one."""
     size: int | None = None
     """Images: side of the piece that the network sees; by default the whole image. Evaluated is the middle piece."""
