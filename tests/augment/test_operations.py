@@ -7,8 +7,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pillow_operations import Pixels, from_pillow, operate, to_pillow
 
-from augment.pillow import Pixels, from_pillow, operate, to_pillow
 from pars.augment.amounts import centred, plain
 from pars.augment.operations import ENHANCEMENTS, NUMBER, OPERATIONS, SIGNED, perform, program
 from pars.augment.view import rows

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from pillow_operations import from_pillow, operate, to_pillow
 
-from augment.pillow import from_pillow, operate, to_pillow
 from pars.augment import AutoAugment, CropFlip, RandAugment, cut_out
 from pars.augment.autoaugment import pairs
 from pars.augment.operations import ENHANCEMENTS, NUMBER, OPERATIONS, RANDAUGMENT

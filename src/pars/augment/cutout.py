@@ -21,5 +21,6 @@ def cut_out(x: Tensor, box: Tensor, fill: Tensor) -> Tensor:
     top, left, bottom, right = (box[:, i : i + 1] for i in range(4))
     inside_y = (y >= top) & (y < bottom)  # [n, H]
     inside_x = (x_across >= left) & (x_across < right)  # [n, W]
-    inside = inside_y[:, None, :, None] & inside_x[:, None, None, :]
-    return x * ~inside + fill[:, None, None] * inside  # torch.where is ten times slower here, on a CPU
+    # As bytes of 0 and 1, so that painting is two passes of byte arithmetic; torch.where is ten times slower on a CPU.
+    inside = (inside_y[:, None, :, None] & inside_x[:, None, None, :]).view(torch.uint8)
+    return (x * (1 - inside)).add_(fill[:, None, None] * inside)

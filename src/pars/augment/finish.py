@@ -10,7 +10,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Normalise:
-    """uint8 images to float32, (x/255 - mean) / std per channel, in channels_last memory format.
+    """uint8 images to float32, (x/255 - mean) / std per channel. The memory format is the network's affair.
 
     Shapes: [n, C, H, W] -> [n, C, H, W].
 
@@ -24,8 +24,7 @@ class Normalise:
     def __call__(self, x: Tensor) -> Tensor:
         scale = torch.tensor([1 / (255 * s) for s in self.std], device=x.device)[:, None, None]
         shift = torch.tensor([-m / s for m, s in zip(self.mean, self.std, strict=True)], device=x.device)[:, None, None]
-        # Turning to channels_last after the arithmetic, not with it, is three times faster on a CPU (measured).
-        return x.to(torch.float32).mul_(scale).add_(shift).contiguous(memory_format=torch.channels_last)
+        return x.to(torch.float32).mul_(scale).add_(shift)
 
 
 @dataclass(frozen=True)

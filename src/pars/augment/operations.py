@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from pars.augment import blend, geometry, tone
-from pars.augment.view import Params
+from pars.augment.view import Params, rows
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -49,23 +49,30 @@ MATRICES: dict[str, Callable[[Floats], Floats]] = {
     "translate-x": geometry.translate_x,
     "translate-y": geometry.translate_y,
 }
-TABLES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "autocontrast": lambda x, amount: tone.autocontrast(x),
-    "brightness": tone.brightness,
-    "contrast": tone.contrast,
-    "equalize": lambda x, amount: tone.equalize(x),
-    "invert": lambda x, amount: tone.invert(x),
+POINTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "autocontrast": lambda x, amount: tone.lookup(x, tone.autocontrast(x)),
+    "brightness": lambda x, amount: tone.lookup(x, tone.brightness(x, amount)),
+    "contrast": lambda x, amount: tone.lookup(x, tone.contrast(x, amount)),
+    "equalize": lambda x, amount: tone.lookup(x, tone.equalize(x)),
+    "invert": lambda x, amount: 255 - x,
     "posterize": tone.posterize,
     "solarize": tone.solarize,
+    "color": blend.color,
+    "sharpness": blend.sharpness,
 }
-BLENDS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"color": blend.color, "sharpness": blend.sharpness}
+AT_ONCE = 1 << 20  # bytes
+
+GROUPS = ("identity", "geometric", *POINTS)
+GROUP = np.array([GROUPS.index("geometric" if name in SIGNED else name) for name in OPERATIONS])
+"""The group of each operation: the geometric ones are all one call."""
 
 
 def program(op: Ints, amount: Floats, shape: tuple[int, ...]) -> Params:
     """The parameters with which `perform` does operations op [n, k] with their amounts [n, k] to images of `shape`."""
     matrix = np.broadcast_to(np.array([1.0, 0, 0, 0, 1, 0]), (*op.shape, 6)).copy()
     for name, make in MATRICES.items():
-        matrix[op == NUMBER[name]] = make(amount[op == NUMBER[name]])
+        chosen = op == NUMBER[name]
+        matrix[chosen] = make(amount[chosen])
     turned = op == NUMBER["rotate"]
     matrix[turned] = geometry.rotate(amount[turned], (shape[1], shape[2]))
     return {
@@ -77,25 +84,29 @@ def program(op: Ints, amount: Floats, shape: tuple[int, ...]) -> Params:
 
 def perform(x: Tensor, params: Params, fill: int = 0) -> Tensor:
     """Do each image's program to it. Shapes: x [n, C, H, W] uint8 -> the same; `fill` is the grey of what moves in."""
-    out = x.clone()
-    ops = params["op"].cpu().numpy()  # stays on the CPU: grouping on a device would wait for it
-    for k in range(ops.shape[1]):
-        amount, matrix = params["amount"][:, k], params["map"][:, k]
-        for name, rows in _groups(ops[:, k]):
-            at = torch.from_numpy(rows).to(x.device)
-            part = out[at]
-            if name in TABLES:
-                out[at] = tone.lookup(part, TABLES[name](part, amount[at]))
-            elif name in BLENDS:
-                out[at] = BLENDS[name](part, amount[at])
-            else:
-                out[at] = geometry.warp(part, matrix[at], fill)
-    return out
+    # Large pictures in parts: a batch that does not fit the caches would be fetched from memory by every operation.
+    rows_at_once = max(1, AT_ONCE // x[0].numel()) if x.device.type == "cpu" else len(x)
+    starts = range(0, len(x), rows_at_once)
+    parts = [_perform(x[i : i + rows_at_once], rows(params, i, i + rows_at_once), fill) for i in starts]
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
-def _groups(op: Ints) -> list[tuple[str, Ints]]:
-    """The rows of each operation; the geometric ones, which are all one call, under one name."""
-    geometric = np.isin(op, [NUMBER[name] for name in SIGNED])
-    groups = [("geometric", np.flatnonzero(geometric))]
-    groups += [(name, np.flatnonzero(op == NUMBER[name])) for name in (*TABLES, *BLENDS)]
-    return [(name, rows) for name, rows in groups if len(rows)]
+def _perform(x: Tensor, params: Params, fill: int) -> Tensor:
+    group = GROUP[params["op"].cpu().numpy()]  # on the CPU: grouping on a device would wait for it
+    for k in range(group.shape[1]):
+        # Sorted by group, done group by group, and put back: whole rows are copied, which is next to free, where
+        # writing to scattered rows of the batch would cost as much as an operation.
+        order = np.argsort(group[:, k], kind="stable")
+        at = torch.from_numpy(order).to(x.device)
+        amount, matrix = (params[key][:, k].to(x.device).index_select(0, at) for key in ("amount", "map"))
+        sizes = np.bincount(group[:, k], minlength=len(GROUPS)).tolist()
+        columns = [torch.split(values, sizes) for values in (x.index_select(0, at), amount, matrix)]
+        parts = [_do(name, *its, fill=fill) for name, *its in zip(GROUPS, *columns, strict=True) if len(its[0])]
+        x = torch.cat(parts).index_select(0, torch.from_numpy(np.argsort(order)).to(x.device))
+    return x
+
+
+def _do(name: str, x: Tensor, amount: Tensor, matrix: Tensor, *, fill: int) -> Tensor:
+    if name == "identity":
+        return x
+    return geometry.warp(x, matrix, fill) if name == "geometric" else POINTS[name](x, amount)

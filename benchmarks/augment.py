@@ -1,0 +1,179 @@
+"""Our views of a whole batch against Pillow's, image by image: speed in one run, and equality level by level.
+
+    python benchmarks/augment.py --json                 # the ratios, one JSON object, within two minutes
+    python benchmarks/augment.py --exactness            # writes results/augment-exactness.jsonl
+
+Both sides start from uint8 images in memory and end with normalised float32 tensors; one core. They take turns, and a
+ratio is the median over turns of time by time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from PIL import Image, ImageDraw
+
+from pars.augment import ViewsConfig, build
+from pars.augment.amounts import centred, plain
+from pars.augment.operations import NUMBER, OPERATIONS, RANDAUGMENT, perform, program
+from pars.seeds import generator
+
+sys.path.append(str(Path(__file__).parent.parent / "tests"))
+from pillow_operations import from_pillow, operate, to_pillow
+
+RESULTS = Path(__file__).parent.parent / "results"
+MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2471, 0.2435, 0.2616)
+TURNS = 15
+Pixels = npt.NDArray[np.uint8]
+
+
+def pillow_weak(pixels: Pixels) -> Image.Image:
+    """Flip, pad by reflection, crop: FixMatch's, by Pillow and numpy as its data loader does. pixels [H, W, C]."""
+    picture = Image.fromarray(pixels)
+    if random.random() < 0.5:
+        picture = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    pad, (height, width) = len(pixels) // 8, pixels.shape[:2]
+    padded = np.pad(np.asarray(picture), ((pad, pad), (pad, pad), (0, 0)), mode="reflect")
+    top, left = random.randint(0, 2 * pad), random.randint(0, 2 * pad)
+    return Image.fromarray(padded).crop((left, top, left + width, top + height))
+
+
+@functools.cache
+def amounts(side: int, sign: int) -> list[list[float]]:
+    """Amounts by operation and level, made once: the reference does not pay for our arrays."""
+    op, level = np.indices((RANDAUGMENT, 10))
+    table = plain(op, level / 10, np.full(op.shape, float(sign)), (3, side, side), translate=0.3)
+    return [[float(amount) for amount in row] for row in table]
+
+
+def pillow_strong(pixels: Pixels) -> Image.Image:
+    """The weak view, two operations each done half of the time, a grey square."""
+    picture = pillow_weak(pixels)
+    width, height = picture.size
+    for number in random.choices(range(RANDAUGMENT), k=2):
+        level, sign = random.randint(1, 9), random.choice((-1, 1))
+        if random.random() < 0.5:
+            picture = operate(picture, OPERATIONS[number], amounts(height, sign)[number][level])
+    side = height // 2
+    left, top = random.randrange(width) - side // 2, random.randrange(height) - side // 2
+    picture = picture.copy()
+    ImageDraw.Draw(picture).rectangle((left, top, left + side - 1, top + side - 1), (127, 127, 127))
+    return picture
+
+
+def to_tensor(picture: Image.Image) -> torch.Tensor:
+    """What a data loader makes of a picture: [C, H, W] in 0..1, normalised."""
+    pixels = torch.from_numpy(np.array(picture)).permute(2, 0, 1).contiguous().to(torch.float32).div(255)
+    return pixels.sub_(torch.tensor(MEAN)[:, None, None]).div_(torch.tensor(STD)[:, None, None])
+
+
+def speed(side: int, batch: int, strong: bool, turns: int) -> dict[str, float]:
+    """Images a second of both, and their ratio."""
+    rng = np.random.default_rng(0)
+    # Smooth pictures, not noise: histograms as photographs have them.
+    small = torch.from_numpy(rng.integers(0, 256, (batch, 3, 8, 8)).astype(np.float32))
+    images = torch.nn.functional.interpolate(small, size=(side, side), mode="bicubic").clamp(0, 255).to(torch.uint8)
+    pictures = list(images.permute(0, 2, 3, 1).contiguous().numpy())
+    config = ViewsConfig(strong="randaugment", pad_mode="reflect")
+    views = build(config, image=True, shape=(3, side, side), mean=MEAN, std=STD)
+    view = views.strong if strong else views.weak
+    by_pillow = pillow_strong if strong else pillow_weak
+
+    def ours(turn: int) -> None:
+        params = view.draw(generator(0, "benchmark", step=turn), batch, (3, side, side))
+        views.finish(view.apply(images, params))
+
+    def theirs(turn: int) -> None:
+        torch.stack([to_tensor(by_pillow(picture)) for picture in pictures])
+
+    seconds(ours, 0), seconds(theirs, 0)  # warm caches
+    times = [(seconds(ours, turn), seconds(theirs, turn)) for turn in range(turns)]
+    return {
+        "ours": round(batch / statistics.median(a for a, _ in times)),
+        "pillow": round(batch / statistics.median(b for _, b in times)),
+        "ratio": round(statistics.median(b / a for a, b in times), 2),
+    }
+
+
+def seconds(work: Callable[[int], None], turn: int) -> float:
+    began = time.perf_counter()
+    work(turn)
+    return time.perf_counter() - began
+
+
+def ratios() -> dict[str, Any]:
+    torch.set_num_threads(1)
+    cells = {
+        "strong32": speed(32, 384, True, TURNS),
+        "strong224": speed(224, 32, True, TURNS),
+        "weak32": speed(32, 384, False, TURNS),
+    }
+    return {key: cell["ratio"] for key, cell in cells.items()} | {"images_per_second": cells}
+
+
+def exactness() -> list[dict[str, Any]]:
+    """Every operation at every level of both published ranges, on random, constant, two-valued and narrow pictures."""
+    rng = np.random.default_rng(0)
+    lines = []
+    for ranges, levels in ((plain, np.arange(11) / 10), (centred, np.arange(10) / 9)):
+        for name in OPERATIONS:
+            for level in levels:
+                line = compare(name, ranges, float(level), rng)
+                lines.append({"operation": name, "range": ranges.__name__, "level": round(float(level), 3)} | line)
+    return lines
+
+
+def compare(name: str, ranges: Callable[..., Any], level: float, rng: np.random.Generator) -> dict[str, float]:
+    images, greatest, amount = 0, 0, 0.0
+    for shape in ((3, 32, 32), (1, 28, 28), (3, 224, 224), (3, 1, 9), (1, 9, 1)):
+        x = np.stack(
+            [
+                *(rng.integers(0, 256, shape, dtype=np.uint8) for _ in range(3)),
+                rng.choice(np.array([7, 201], np.uint8), shape),
+                np.full(shape, 99, np.uint8),
+            ]
+        )
+        op = np.full((len(x), 1), NUMBER[name])
+        for sign in (-1.0, 1.0):
+            amounts = ranges(op, np.full(op.shape, level), np.full(op.shape, sign), shape, translate=0.3)
+            amount = float(amounts[0, 0])
+            done = perform(torch.from_numpy(x), program(op, amounts, shape)).numpy().astype(int)
+            wanted = np.stack([from_pillow(operate(to_pillow(one), name, amount)) for one in x])
+            greatest = max(greatest, int(np.abs(done - wanted).max()))
+            images += len(x)
+    return {"images": images, "greatest_difference": greatest}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    parser.add_argument("--exactness", action="store_true", help="write results/augment-exactness.jsonl instead")
+    options = parser.parse_args()
+    if options.exactness:
+        lines = exactness()
+        path = RESULTS / "augment-exactness.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        print(f"{path.name}: {len(lines)} lines, greatest difference {max(x['greatest_difference'] for x in lines)}")
+        return
+    result = ratios()
+    if options.json:
+        print(json.dumps(result))
+        return
+    for key, cell in result["images_per_second"].items():
+        print(f"{key}: {cell['ratio']:.1f} times ({cell['ours']} against {cell['pillow']} images/s)")
+
+
+if __name__ == "__main__":
+    main()
