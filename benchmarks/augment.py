@@ -10,9 +10,7 @@ ratio is the median over turns of time by time.
 from __future__ import annotations
 
 import argparse
-import functools
 import json
-import random
 import statistics
 import sys
 import time
@@ -23,60 +21,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from PIL import Image, ImageDraw
 
 from pars.augment import ViewsConfig, build
 from pars.augment.amounts import centred, plain
-from pars.augment.operations import NUMBER, OPERATIONS, RANDAUGMENT, perform, program
+from pars.augment.operations import NUMBER, OPERATIONS, perform, program
 from pars.seeds import generator
 
-sys.path.append(str(Path(__file__).parent.parent / "tests"))
+sys.path.append(str(Path(__file__).parent / "reference"))
 from pillow_operations import from_pillow, operate, to_pillow
+from pillow_views import MEAN, STD, pillow_strong, pillow_weak, to_tensor
 
 RESULTS = Path(__file__).parent.parent / "results"
-MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2471, 0.2435, 0.2616)
 TURNS = 15
 Pixels = npt.NDArray[np.uint8]
-
-
-def pillow_weak(pixels: Pixels) -> Image.Image:
-    """Flip, pad by reflection, crop: FixMatch's, by Pillow and numpy as its data loader does. pixels [H, W, C]."""
-    picture = Image.fromarray(pixels)
-    if random.random() < 0.5:
-        picture = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-    pad, (height, width) = len(pixels) // 8, pixels.shape[:2]
-    padded = np.pad(np.asarray(picture), ((pad, pad), (pad, pad), (0, 0)), mode="reflect")
-    top, left = random.randint(0, 2 * pad), random.randint(0, 2 * pad)
-    return Image.fromarray(padded).crop((left, top, left + width, top + height))
-
-
-@functools.cache
-def amounts(side: int, sign: int) -> list[list[float]]:
-    """Amounts by operation and level, made once: the reference does not pay for our arrays."""
-    op, level = np.indices((RANDAUGMENT, 10))
-    table = plain(op, level / 10, np.full(op.shape, float(sign)), (3, side, side), translate=0.3)
-    return [[float(amount) for amount in row] for row in table]
-
-
-def pillow_strong(pixels: Pixels) -> Image.Image:
-    """The weak view, two operations each done half of the time, a grey square."""
-    picture = pillow_weak(pixels)
-    width, height = picture.size
-    for number in random.choices(range(RANDAUGMENT), k=2):
-        level, sign = random.randint(1, 9), random.choice((-1, 1))
-        if random.random() < 0.5:
-            picture = operate(picture, OPERATIONS[number], amounts(height, sign)[number][level])
-    side = height // 2
-    left, top = random.randrange(width) - side // 2, random.randrange(height) - side // 2
-    picture = picture.copy()
-    ImageDraw.Draw(picture).rectangle((left, top, left + side - 1, top + side - 1), (127, 127, 127))
-    return picture
-
-
-def to_tensor(picture: Image.Image) -> torch.Tensor:
-    """What a data loader makes of a picture: [C, H, W] in 0..1, normalised."""
-    pixels = torch.from_numpy(np.array(picture)).permute(2, 0, 1).contiguous().to(torch.float32).div(255)
-    return pixels.sub_(torch.tensor(MEAN)[:, None, None]).div_(torch.tensor(STD)[:, None, None])
 
 
 def speed(side: int, batch: int, strong: bool, turns: int) -> dict[str, float]:
