@@ -16,38 +16,47 @@ def blend(zero: Tensor, one: Tensor, factor: Tensor) -> Tensor:
     >>> blend(a, b, torch.tensor([[0.55], [1.9]])).flatten().tolist()
     [15, 29]
     """
-    start = zero.to(torch.float32)
-    return (one.to(torch.float32) - start).mul_(factor.to(torch.float32)).add_(start).clamp_(0, 255).to(torch.uint8)
+    return between(zero.to(torch.float32), one.to(torch.float32), factor)
 
 
-def grey(x: Tensor) -> Tensor:
-    """Luma [n, H, W] in 0..255, int32: ITU-R 601 in 16-bit fixed point (`Image.convert("L")`)."""
-    if x.shape[1] == 1:
-        return x[:, 0].to(torch.int32)
-    red, green, blue = x.to(torch.int32).unbind(1)
-    return (red * 19595 + green * 38470 + blue * 7471 + 0x8000) >> 16
+def between(zero: Tensor, one: Tensor, factor: Tensor) -> Tensor:
+    """`blend` of whole numbers that are floats already."""
+    return (one - zero).mul_(factor.to(torch.float32)).add_(zero).clamp_(0, 255).to(torch.uint8)
+
+
+def grey(pixels: Tensor) -> Tensor:
+    """Luma [n, 1, H, W] of float pixels, whole: ITU-R 601 in 16-bit fixed point (`Image.convert("L")`).
+
+    Every product and sum is a whole number below 2^24, so float32 is exact.
+    """
+    if pixels.shape[1] == 1:
+        return pixels
+    red, green, blue = pixels.split(1, dim=1)  # type: ignore[no-untyped-call]
+    luma: Tensor = (red * 19595).add_(green, alpha=38470).add_(blue, alpha=7471).add_(0x8000)
+    return luma.mul_(2.0**-16).floor_()
 
 
 def color(x: Tensor, factor: Tensor) -> Tensor:
     """Between the grey picture (0), the picture (1) and beyond. A grey picture stays as it is."""
     if x.shape[1] == 1:
         return x
-    return blend(grey(x)[:, None], x, factor[:, None, None, None])
+    pixels = x.to(torch.float32)
+    return between(grey(pixels), pixels, factor[:, None, None, None])
 
 
 def sharpness(x: Tensor, factor: Tensor) -> Tensor:
-    """Between the smoothed picture (0), the picture (1) and beyond."""
-    return blend(smooth(x), x, factor[:, None, None, None])
+    """Between the smoothed picture (0), the picture (1) and beyond.
 
-
-def smooth(x: Tensor) -> Tensor:
-    """A 3×3 mean in which the centre counts five times; the border stays (`ImageFilter.SMOOTH`)."""
+    Smooth is a 3×3 mean in which the centre counts five times; the border stays (`ImageFilter.SMOOTH`).
+    """
     if min(x.shape[2:]) < 3:
         return x
     pixels = x.to(torch.float32)
-    rows = pixels[:, :, :-2] + pixels[:, :, 1:-1] + pixels[:, :, 2:]
-    total = rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:] + 4 * pixels[:, :, 1:-1, 1:-1]
+    rows = (pixels[:, :, :-2] + pixels[:, :, 1:-1]).add_(pixels[:, :, 2:])
+    centre = pixels[:, :, 1:-1, 1:-1]
+    total = (rows[..., :-2] + rows[..., 1:-1]).add_(rows[..., 2:]).add_(centre, alpha=4)
     # Rounded: total/13 is never nearer than 1/26 to a half, so it does not matter how the division is done.
+    smooth = total.mul_(1 / 13).add_(0.5).floor_()
     out = x.clone()
-    out[:, :, 1:-1, 1:-1] = total.div_(13).add_(0.5).to(torch.uint8)
+    out[:, :, 1:-1, 1:-1] = between(smooth, centre, factor[:, None, None, None])
     return out

@@ -75,11 +75,11 @@ def warp(x: Tensor, fixed: Tensor, fill: int = 0) -> Tensor:
     across = torch.arange(width, dtype=torch.int32, device=x.device)
     # 32 bits hold any position up to 8 192 pixels a side and halve the traffic; larger pictures would not fit a batch.
     a, b, c, d, e, f = (v[:, None, None] for v in fixed.to(torch.int32).unbind(1))
-    from_x = (a * across + (b * down + c)).bitwise_right_shift_(16)  # [n, H, W]
-    from_y = (d * across + (e * down + f)).bitwise_right_shift_(16)
+    from_x = (a * across + (b * down + c)) >> 16  # [n, H, W]
+    from_y = (d * across + (e * down + f)) >> 16
     # Negative where any of x, y, W-1-x, H-1-y is: the sign bit alone says "outside". (Comparisons are slower.)
     inside = (from_x | from_y).bitwise_or_(width - 1 - from_x).bitwise_or_(height - 1 - from_y)
-    inside = inside.bitwise_right_shift_(31).bitwise_not_()  # all bits set inside, none outside
+    inside = (inside >> 31).bitwise_not_()  # all bits set inside, none outside
     # One pixel of fill comes first, at 0, where all that is outside points.
     index = from_y.mul_(width).add_(from_x).add_(1).bitwise_and_(inside).view(n, 1, -1).long()
     source = torch.cat([x.new_full((n, channels, 1), fill), x.flatten(2)], dim=2)

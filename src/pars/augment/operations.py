@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from pars.augment import blend, geometry, tone
-from pars.augment.view import Params, rows
+from pars.augment.view import Params
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -60,8 +60,6 @@ POINTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "color": blend.color,
     "sharpness": blend.sharpness,
 }
-AT_ONCE = 1 << 20  # bytes
-
 GROUPS = ("identity", "geometric", *POINTS)
 GROUP = np.array([GROUPS.index("geometric" if name in SIGNED else name) for name in OPERATIONS])
 """The group of each operation: the geometric ones are all one call."""
@@ -84,15 +82,11 @@ def program(op: Ints, amount: Floats, shape: tuple[int, ...]) -> Params:
 
 def perform(x: Tensor, params: Params, fill: int = 0) -> Tensor:
     """Do each image's program to it. Shapes: x [n, C, H, W] uint8 -> the same; `fill` is the grey of what moves in."""
-    # Large pictures in parts: a batch that does not fit the caches would be fetched from memory by every operation.
-    rows_at_once = max(1, AT_ONCE // x[0].numel()) if x.device.type == "cpu" else len(x)
-    starts = range(0, len(x), rows_at_once)
-    parts = [_perform(x[i : i + rows_at_once], rows(params, i, i + rows_at_once), fill) for i in starts]
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
-
-
-def _perform(x: Tensor, params: Params, fill: int) -> Tensor:
     group = GROUP[params["op"].cpu().numpy()]  # on the CPU: grouping on a device would wait for it
+    if len(x) == 1:
+        for k, number in enumerate(group[0]):
+            x = _do(GROUPS[number], x, params["amount"][:, k], params["map"][:, k], fill=fill)
+        return x
     for k in range(group.shape[1]):
         # Sorted by group, done group by group, and put back: whole rows are copied, which is next to free, where
         # writing to scattered rows of the batch would cost as much as an operation.

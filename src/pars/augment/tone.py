@@ -35,11 +35,10 @@ def autocontrast(x: Tensor) -> Tensor:
 def equalize(x: Tensor) -> Tensor:
     """Table that flattens each channel's histogram."""
     n, channels, height, width = x.shape
-    pixels = x.flatten(2).long()
-    counts = torch.zeros(n, channels, 256, dtype=torch.long, device=x.device)
-    counts.scatter_add_(2, pixels, torch.ones_like(pixels))
-    last = counts.gather(2, pixels.amax(2, keepdim=True))  # pixels of the lightest value
-    step = (height * width - last) // 255
+    first = 256 * torch.arange(n * channels, device=x.device).view(n, channels, 1)
+    counts = torch.bincount((x.flatten(2) + first).flatten(), minlength=256 * n * channels).view(n, channels, 256)
+    lightest = x.flatten(2).amax(2, keepdim=True)
+    step = (height * width - counts.gather(2, lightest.long())) // 255
     before = counts.cumsum(2) - counts  # pixels darker than each value
     flat = ((step // 2 + before) // step.clamp(min=1)).clamp_(max=255).to(torch.uint8)
     return torch.where(step > 0, flat, _ramp(x))
@@ -67,8 +66,8 @@ def brightness(x: Tensor, factor: Tensor) -> Tensor:
 def contrast(x: Tensor, factor: Tensor) -> Tensor:
     """Table between the image's mean grey (0), the image (1) and beyond."""
     ramp = _ramp(x)
-    total = grey(x).flatten(1).sum(1, dtype=torch.int64)
-    mean = (total.double() / (x.shape[2] * x.shape[3]) + 0.5).to(torch.uint8)
+    total = grey(x.to(torch.float32)).flatten(1).sum(1, dtype=torch.float64)
+    mean = (total / (x.shape[2] * x.shape[3]) + 0.5).to(torch.uint8)
     return blend(mean[:, None, None].expand_as(ramp), ramp, factor[:, None, None])
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
+import torch
 from torch import Tensor
 
 Params = dict[str, Tensor]  # each [n, ...], on the CPU when drawn; row i belongs to sample i
@@ -77,3 +79,19 @@ def rows(params: Params, start: int, stop: int) -> Params:
 def to_device(params: Params, like: Tensor) -> Params:
     """The parameters where the samples are; nothing happens where they already are."""
     return {name: value.to(like.device, non_blocking=True) for name, value in params.items()}
+
+
+LARGE = 64 * 64  # pixels
+"""From this size on, and on a CPU, pictures are changed one by one: a batch of them does not fit the caches, so that
+every operation would fetch it from memory anew, and whole lines are copied where small ones have pixels gathered."""
+
+
+def one_by_one(x: Tensor) -> bool:
+    return x.device.type == "cpu" and x.shape[2] * x.shape[3] >= LARGE
+
+
+def in_parts(change: Callable[[Tensor, Params], Tensor], x: Tensor, params: Params) -> Tensor:
+    """Apply a chain of operations to the batch, or to large pictures one by one: the pixels are the same."""
+    if len(x) < 2 or not one_by_one(x):
+        return change(x, params)
+    return torch.cat([change(x[i : i + 1], rows(params, i, i + 1)) for i in range(len(x))])

@@ -38,7 +38,7 @@ class PARS(Method):
     pseudo_positive: Literal["ce", "robust"] = "ce"  # robust: the appendix's "robust loss on corrected labels"
 
     raw_anchor: Literal["ambiguous", "all"] = "all"  # which raw labels the robust loss covers
-    min_share: float = 0.25  # subset means divide by max(#subset, min_share·#batch): 0 = eq. rn/pn, 1 = batch means
+    min_share: float = 0.5  # subset means divide by max(#subset, min_share·#batch): 0 = eq. rn/pn, 1 = batch means
     teacher: Literal["current", "average"] = "average"  # whose predictions select and label the self-training batch
     joint_forward: bool = False  # one forward over raw, weak and strong views, as FixMatch; else weak has no gradient
     mask_view: Literal["weak", "strong"] = "weak"  # the view whose confidence selects self-training rows
