@@ -67,6 +67,27 @@ def test_a_wrong_setting_is_named(
     assert words in refused(args, tmp_path, capsys)
 
 
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["train", "--noise.kind", "symetric"], "'symetric' for argument '--noise.kind'. Expected one of ('none', "),
+        (["train", "--train.epochs", "two"], "'two'; expected --train.epochs INT; see pars train --help"),
+        (["train", "--train.epoch", "3"], "--train.epoch, 3; expected --train.epochs INT"),
+        (["train", "--preset"], "argument --preset: expected one argument"),
+        (["predict", "run"], "the following arguments are required: data"),
+        (["predict", "run", "x.npz", "--device", "gpu"], "invalid choice: 'gpu'"),
+        (["augment-preview", "digits", "x.png", "--views.strong", "much"], "'--views.strong'. Expected one of ("),
+        (["tran"], "unknown command 'tran'; there are: demo, train, "),
+    ],
+)
+def test_a_wrong_flag_is_one_line(args: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert pars(*args) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert words in err
+    assert err.count("\n") == 1
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is CUDA here")
 def test_cuda_where_there_is_none(
     features_run: Path, features_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -281,8 +302,11 @@ def test_a_full_disk_for_predictions_and_plots(
     with small_disk(50):
         said = refused(("predict", features_run, features_file, "--out", tmp_path / "p.csv"), tmp_path, capsys)
         assert f"no space left to write {tmp_path / 'p.csv'}" in said
-        assert pars("inspect", features_run, "--plots", tmp_path / "plots") == 2
-    assert str(tmp_path / "plots") in message(capsys)
+        assert "resume" not in said  # there is nothing to go on with
+    assert pars("inspect", features_run, "--plots", tmp_path / "plots") == 0
+    with small_disk(50):
+        said = refused(("inspect", features_run, "--plots", tmp_path / "plots"), tmp_path, capsys)
+    assert str(tmp_path / "plots") in said
 
 
 def test_a_loss_that_explodes_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -170,6 +170,18 @@ def test_predictions_go_nowhere_they_cannot(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_predictions_go_into_the_device_they_are_sent_to(
+    features_run: Path, features_file: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "null").symlink_to("/dev/null")
+    (tmp_path / "p.csv.part").write_text("mine")
+    for name in ("null", "p.csv"):
+        assert pars("predict", features_run, features_file, "--out", tmp_path / name) == 0
+    assert Path("/dev/null").is_char_device()
+    assert (tmp_path / "null").is_symlink()
+    assert (tmp_path / "p.csv.part").read_text() == "mine"
+
+
 def test_a_reader_that_leaves_early_gets_no_complaint(features_run: Path, features_file: Path) -> None:
     predicting = process("predict", features_run, features_file)
     assert predicting.stdout is not None

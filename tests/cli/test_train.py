@@ -166,8 +166,11 @@ def test_inspect_shows_an_unfinished_run(
     assert capsys.readouterr().out.strip()
 
 
-def test_a_run_stopped_by_ctrl_c_is_resumed_to_the_same_bytes(tmp_path: Path) -> None:
-    """SIGINT: the step under way is finished and saved, the exit code is 130, and nothing is lost or added."""
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_run_stopped_by_a_signal_is_resumed_to_the_same_bytes(
+    number: signal.Signals, code: int, tmp_path: Path
+) -> None:
+    """The step under way is finished and saved, and nothing is lost or added."""
     flags = (*DIGITS, "--train.epochs", "20", "--train.batch-size", "16", "--noise.kind", "symmetric")
     train = ("train", *flags, "--noise.rate", "0.5", "--out")
     stopped = process(*train, tmp_path / "stopped")
@@ -177,9 +180,9 @@ def test_a_run_stopped_by_ctrl_c_is_resumed_to_the_same_bytes(tmp_path: Path) ->
         assert stopped.poll() is None, stopped.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.005)
-    stopped.send_signal(signal.SIGINT)
+    stopped.send_signal(number)
     out, err = stopped.communicate(timeout=60)
-    assert stopped.returncode == 130, err
+    assert stopped.returncode == code, err
     assert out == ""
     assert "Traceback" not in err
     assert err.endswith(f"stopped and saved; go on with: pars resume {tmp_path / 'stopped'}\n")
