@@ -148,7 +148,7 @@ def with_value(row: int, column: int, value: float) -> Any:
         ({"y": np.full(60, "cat"), "y_test": np.full(30, "cat")}, "1 class(es), expected at least 2"),
         ({"y": None}, "bad.npz: no y in it"),
         ({"x": None}, "bad.npz: no x in it"),
-        ({"y_test": None}, "x_test and y_test come together"),
+        ({"x_test": None}, "bad.npz: y_test without x_test"),
         ({"x_test": np.zeros((30, 4), np.float32)}, "rows of x_test have shape [4], expected [5]"),
         ({"x": np.zeros((60, 5, 5), np.float32)}, "images of dtype float32, expected uint8"),
         ({"x": np.array([{}] * 60)}, "bad.npz: x: holds Python objects"),

@@ -56,7 +56,8 @@ def test_rows_need_no_labels_to_be_predicted(
     np.save(tmp_path / "rows.npy", inputs)
     np.savez(tmp_path / "rows.npz", x=inputs)
     np.savez(tmp_path / "other.npz", x=inputs, y=np.full(60, "fox"))  # labels that the run does not know
-    for name in ("rows.npy", "rows.npz", "other.npz"):
+    np.savez(tmp_path / "odd.npz", x=inputs, y=np.full(7, 0.5), classes=np.array(["", ""]))  # that no run knows
+    for name in ("rows.npy", "rows.npz", "other.npz", "odd.npz"):
         assert pars("predict", features_run, tmp_path / name) == 0
         out, err = capsys.readouterr()
         assert err == ""

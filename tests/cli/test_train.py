@@ -75,7 +75,11 @@ def test_a_run_without_truth_and_without_test_rows_is_shown_too(
 ) -> None:
     """Labels of a test set that are all missing are no test set."""
     changes: dict[str, dict[str, Any]]
-    changes = {"none": {"x_test": None, "y_test": None}, "empty": {"y_test": np.full(30, "")}}
+    changes = {
+        "none": {"x_test": None, "y_test": None},
+        "empty": {"y_test": np.full(30, "")},
+        "absent": {"y_test": None},
+    }
     for name, change in changes.items():
         file = write_features(tmp_path / f"{name}.npz", **change)
         train = ("train", "--preset", "features", "--data.name", file, "--train.epochs", "2", "--model.name", "linear")

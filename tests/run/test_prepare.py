@@ -102,7 +102,9 @@ def test_human_labels_are_found_beside_the_data(tmp_path: Path) -> None:
     config = tiny(
         data=DataConfig(limit=200, root=str(tmp_path)), noise=NoiseConfig(kind="file", path="digits_human.pt")
     )
-    assert prepare(config).noise.realised_rate > 0.2
+    rate = prepare(config).noise.realised_rate
+    assert rate is not None
+    assert rate > 0.2
 
 
 def test_human_labels_with_few_labels_kept(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def images(source: str, root: str | None, first: int, count: int) -> Pixels:
     """Some images [n, C, H, W] of a data set, an array file, or one picture."""
     if Path(source).suffix.lower() in PICTURES:
         return picture(Path(source))
-    rows = data.load_rows(source, root=root, split="train")
+    rows = data.load_rows(source, root=root, split="train", labels=False)
     if not rows.is_image:
         raise UserError(f"{source}: rows are feature vectors of {rows.inputs.shape[1]}; only images can be looked at")
     if not 0 <= first < len(rows):

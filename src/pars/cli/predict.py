@@ -27,7 +27,7 @@ def command(args: Sequence[str]) -> int:
     options = parser.parse_args(args)
     check_out(options.out)
     classifier = run.load_run(options.run, device=options.device)
-    rows = data.load_rows(options.data, root=options.root)
+    rows = data.load_rows(options.data, root=options.root, labels=False)
     confidence, label = classifier.predict_proba(rows.inputs, options.data).max(dim=1)
     predictions = list(zip(label.tolist(), confidence.tolist(), strict=True))
     if options.json:

@@ -26,7 +26,6 @@ def download(url: str, target: Path, *, md5: str) -> None:
     """Fetch `url` to `target`. A transfer that was cut off goes on from its `.part` file, now or at the next call."""
     part = target.with_name(target.name + ".part")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
         for attempt in range(ATTEMPTS):
             log.info("downloading %s to %s", url, target)
             if _transfer(url, part):
@@ -69,6 +68,7 @@ def _transfer(url: str, part: Path) -> bool:
                 return False
             start = have if resumed else 0
             length = response.headers.get("Content-Length")
+            part.parent.mkdir(parents=True, exist_ok=True)  # only now: without an answer nothing is left behind
             with part.open("ab" if resumed else "wb") as file:
                 try:
                     while chunk := response.read(CHUNK):
