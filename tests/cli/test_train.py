@@ -57,6 +57,8 @@ def test_json_is_one_document_on_stdout_and_all_else_is_on_stderr(
     result = one_document(out)
     assert result.pop("run") == str(folder)
     assert result == json.loads((folder / "result.json").read_text())
+    assert err.startswith("digits: digits, 2 epochs on c")
+    assert err.splitlines()[0].endswith(f"; the run goes to {folder}")
     assert "epoch 2" in err
     assert f"run saved in {folder}" in err
     assert pars("resume", folder, "--json") == 0

@@ -11,7 +11,7 @@ from pars import methods, report, run
 from pars.cli.flags import Parser, fields_as_flags
 from pars.cli.output import add_json_flag, show, stoppable
 from pars.cli.streams import say
-from pars.engine import watcher
+from pars.engine import resolve_device, watcher
 from pars.errors import UserError
 from pars.noise import NoiseConfig
 
@@ -53,6 +53,9 @@ def command(args: Sequence[str]) -> int:
     config = resolve(options, flags)
     name = options.preset or (options.config.stem if options.config else "digits")
     out = options.out or Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+    device = resolve_device(config.device)
+    say(f"{name}: {config.data.name}, {config.train.epochs} epochs on {device}; the run goes to {out}")
 
     def work() -> int:
         result = run.train(config, out, watcher=watcher(), title=name)
