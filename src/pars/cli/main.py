@@ -42,7 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         # Training that has begun is stopped, and reported, elsewhere.
-        say(f"{program}: stopped" + (" before training began" if args[0] in ("train", "resume", "demo") else ""))
+        trains = program in ("pars train", "pars resume", "pars demo")
+        say(f"{program}: stopped" + (" before training began" if trains else ""))
         return 130
     except BrokenPipeError:
         give_up_stdout()  # `pars predict … | head`: nobody listens any more
