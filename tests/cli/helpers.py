@@ -7,13 +7,14 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from run.helpers import snapshot
 
 from pars.cli import main
 
@@ -69,6 +70,15 @@ def message(capsys: pytest.CaptureFixture[str]) -> str:
     assert out == ""
     assert "Traceback" not in err
     return " ".join("".join(c for c in err if c not in "│╭╮╰╯─").split())
+
+
+def refused(args: Sequence[object], folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """The message of a command that must fail and leave `folder` as it is."""
+    capsys.readouterr()
+    before = snapshot(folder)
+    assert pars(*args) == 2
+    assert snapshot(folder) == before
+    return message(capsys)
 
 
 @contextmanager

@@ -56,7 +56,8 @@ def test_rows_need_no_labels_to_be_predicted(
     np.save(tmp_path / "rows.npy", inputs)
     np.savez(tmp_path / "rows.npz", x=inputs)
     np.savez(tmp_path / "other.npz", x=inputs, y=np.full(60, "fox"))  # labels that the run does not know
-    for name in ("rows.npy", "rows.npz", "other.npz"):
+    np.savez(tmp_path / "odd.npz", x=inputs, y=np.full(7, 0.5), classes=np.array(["", ""]))  # that no run knows
+    for name in ("rows.npy", "rows.npz", "other.npz", "odd.npz"):
         assert pars("predict", features_run, tmp_path / name) == 0
         out, err = capsys.readouterr()
         assert err == ""
@@ -168,6 +169,18 @@ def test_predictions_go_nowhere_they_cannot(
     assert pars("predict", features_run, features_file, "--out", tmp_path / "no" / "p.csv") == 2
     assert f"the folder {tmp_path / 'no'} does not exist" in message(capsys)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_predictions_go_into_the_device_they_are_sent_to(
+    features_run: Path, features_file: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "null").symlink_to("/dev/null")
+    (tmp_path / "p.csv.part").write_text("mine")
+    for name in ("null", "p.csv"):
+        assert pars("predict", features_run, features_file, "--out", tmp_path / name) == 0
+    assert Path("/dev/null").is_char_device()
+    assert (tmp_path / "null").is_symlink()
+    assert (tmp_path / "p.csv.part").read_text() == "mine"
 
 
 def test_a_reader_that_leaves_early_gets_no_complaint(features_run: Path, features_file: Path) -> None:

@@ -57,6 +57,8 @@ def test_json_is_one_document_on_stdout_and_all_else_is_on_stderr(
     result = one_document(out)
     assert result.pop("run") == str(folder)
     assert result == json.loads((folder / "result.json").read_text())
+    assert err.startswith("digits: digits, 2 epochs on c")
+    assert err.splitlines()[0].endswith(f"; the run goes to {folder}")
     assert "epoch 2" in err
     assert f"run saved in {folder}" in err
     assert pars("resume", folder, "--json") == 0
@@ -75,7 +77,11 @@ def test_a_run_without_truth_and_without_test_rows_is_shown_too(
 ) -> None:
     """Labels of a test set that are all missing are no test set."""
     changes: dict[str, dict[str, Any]]
-    changes = {"none": {"x_test": None, "y_test": None}, "empty": {"y_test": np.full(30, "")}}
+    changes = {
+        "none": {"x_test": None, "y_test": None},
+        "empty": {"y_test": np.full(30, "")},
+        "absent": {"y_test": None},
+    }
     for name, change in changes.items():
         file = write_features(tmp_path / f"{name}.npz", **change)
         train = ("train", "--preset", "features", "--data.name", file, "--train.epochs", "2", "--model.name", "linear")
@@ -166,8 +172,11 @@ def test_inspect_shows_an_unfinished_run(
     assert capsys.readouterr().out.strip()
 
 
-def test_a_run_stopped_by_ctrl_c_is_resumed_to_the_same_bytes(tmp_path: Path) -> None:
-    """SIGINT: the step under way is finished and saved, the exit code is 130, and nothing is lost or added."""
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_run_stopped_by_a_signal_is_resumed_to_the_same_bytes(
+    number: signal.Signals, code: int, tmp_path: Path
+) -> None:
+    """The step under way is finished and saved, and nothing is lost or added."""
     flags = (*DIGITS, "--train.epochs", "20", "--train.batch-size", "16", "--noise.kind", "symmetric")
     train = ("train", *flags, "--noise.rate", "0.5", "--out")
     stopped = process(*train, tmp_path / "stopped")
@@ -177,9 +186,9 @@ def test_a_run_stopped_by_ctrl_c_is_resumed_to_the_same_bytes(tmp_path: Path) ->
         assert stopped.poll() is None, stopped.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.005)
-    stopped.send_signal(signal.SIGINT)
+    stopped.send_signal(number)
     out, err = stopped.communicate(timeout=60)
-    assert stopped.returncode == 130, err
+    assert stopped.returncode == code, err
     assert out == ""
     assert "Traceback" not in err
     assert err.endswith(f"stopped and saved; go on with: pars resume {tmp_path / 'stopped'}\n")

@@ -42,6 +42,28 @@ def test_minus_one_is_unlabelled(tmp_path: Path) -> None:
     np.testing.assert_array_equal(arrays(npz(tmp_path, x=X, y=given)).train.labels, given)
 
 
+def test_minus_one_among_names_is_unlabelled_too(tmp_path: Path) -> None:
+    data = arrays(npz(tmp_path, x=X[:4], y=np.array(["cat", "-1", "dog", ""])))
+    assert data.classes == ("cat", "dog")
+    assert data.train.labels.tolist() == [0, -1, 1, -1]
+
+
+def test_rows_to_test_on_without_labels_are_left_out_and_said_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert arrays(npz(tmp_path, x=X, y=Y, x_test=X)).test is None
+    assert "x_test has no y_test" in caplog.text
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_constant_channel_does_not_divide_by_zero(tmp_path: Path) -> None:
+    images = np.zeros((12, 3, 6, 6), np.uint8)
+    images[:, 1] = 255
+    images[::2, 2] = 255
+    data = arrays(npz(tmp_path, x=images, y=Y))
+    assert (data.mean, data.std) == ((0.0, 1.0, 0.5), (1.0, 1.0, 0.5))
+
+
 @pytest.mark.parametrize("kind", ["U", "S"])
 def test_names_become_numbers_in_sorted_order(tmp_path: Path, kind: str) -> None:
     names = np.array(["eel", "cat", "", "dog"]).astype(kind)
@@ -90,7 +112,7 @@ def test_folder_of_npy_is_memory_mapped(tmp_path: Path) -> None:
         ({"a": X}, "none of x, y, … in it, found a"),
         ({"x": X, "X": X, "y": Y}, "x and X mean the same"),
         ({"x": X, "y": Y[:11]}, r"labels: shape \[11\], expected one label per row: \[12\]"),
-        ({"x": X, "y": Y, "x_test": X}, "x_test and y_test come together"),
+        ({"x": X, "y": Y, "y_test": Y}, "y_test without x_test"),
         ({"x": X, "y": Y, "x_test": X[:, :4], "y_test": Y}, r"rows of x_test have shape \[4\], expected \[5\]"),
         ({"x": np.where(np.arange(60).reshape(12, 5) == 33, np.nan, X), "y": Y}, "row 6, column 3 is nan"),
         ({"x": np.where(np.arange(60).reshape(12, 5) == 7, 1e300, X), "y": Y}, "row 1, column 2 is inf"),
@@ -100,6 +122,13 @@ def test_folder_of_npy_is_memory_mapped(tmp_path: Path) -> None:
         ({"x": X, "y": np.where(Y == 1, 3, Y)}, "class 1 has no labelled rows"),
         ({"x": X, "y": np.where(Y == 0, -2, Y)}, "row 0 is -2, expected"),
         ({"x": X, "y": Y + 10**12}, "identifiers instead of classes"),
+        ({"x": X, "y": Y + (2**63 - 3)}, "identifiers instead of classes"),
+        ({"x": np.zeros((20_400, 1)), "y": np.arange(20_400) // 2}, "10200 classes for 20400 rows"),
+        ({"x": np.zeros((300, 1)), "y": np.arange(300)}, "300 classes for 300 rows.*row numbers"),
+        ({"x": np.zeros((300, 1)), "y": np.arange(300).astype(str)}, "300 classes for 300 rows.*row numbers"),
+        ({"x": X, "y": Y * 1e19}, r"row 1 is 1e\+19, expected a class number"),
+        ({"x": X, "y": Y, "classes": np.array(["a", "", "b"])}, "classes: name 1 is '', which marks rows without"),
+        ({"x": X, "y": Y, "classes": np.array(["a", "b", "-1"])}, "classes: name 2 is '-1', which marks rows"),
         ({"x": X, "y": Y.astype(np.uint64) + 2**63}, "expected a class number"),
         ({"x": X, "y": Y, "classes": np.array(["a", "b"])}, r"row 2 is 2, expected 0\.\.1"),
         ({"x": X, "y": Y, "classes": np.array(["a", "b", "a"])}, "3 names, 2 of them different"),
@@ -112,6 +141,7 @@ def test_folder_of_npy_is_memory_mapped(tmp_path: Path) -> None:
         ({"x": np.ones((12, 5, 8, 6), np.uint8), "y": Y}, "no axis of 1, 3 or 4 channels"),
     ],
 )
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_mistakes_are_named(tmp_path: Path, content: dict[str, Any], message: str) -> None:
     path = npz(tmp_path, **content)
     with pytest.raises(UserError, match=rf"mine\.npz.*{message}"):
@@ -135,7 +165,7 @@ def test_damaged_npz_member(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[250] ^= 0xFF  # inside x's numbers: the zip's own check sum notices
     path.write_bytes(data)
-    with pytest.raises(UserError, match=r"mine\.npz: not a complete \.npz file .*CRC"):
+    with pytest.raises(UserError, match=r"mine\.npz: x: cannot be read \(Bad CRC"):
         arrays(path)
 
 

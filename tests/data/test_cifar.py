@@ -139,6 +139,15 @@ def test_archive_placed_by_hand_is_unpacked_and_kept(tmp_path: Path) -> None:
     assert len(data.train) == 5 * ROWS
     assert archive.exists()
     assert not (tmp_path / "escaped").exists()
+    (root / layout.folder / "test_batch").unlink()  # as if the extraction had been interrupted
+    assert read_cifar(cifar, root, download=False).test is not None
+
+
+def test_an_empty_folder_of_one_layout_does_not_hide_the_other(tmp_path: Path) -> None:
+    binary, _ = fake_cifar(tmp_path, binary=True)
+    (tmp_path / "cifar-10-batches-py").mkdir()
+    both = replace(binary, layouts=(CIFAR10.layouts[0], *binary.layouts))
+    assert len(read_cifar(both, tmp_path, download=False).train) == 5 * ROWS
 
 
 def test_archive_placed_by_hand_with_another_md5_is_refused(tmp_path: Path) -> None:

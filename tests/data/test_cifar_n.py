@@ -66,6 +66,23 @@ def test_cut_off_file(pt_file: Path) -> None:
         human_labels(pt_file, "worse", true_labels=CLEAN, n_classes=10)
 
 
+def test_damaged_compression_in_a_torch_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.pt"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("x/data.pkl", np.random.default_rng(0).bytes(4000))
+    data = bytearray(path.read_bytes())
+    data[60:2000] = bytes(1940)
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=r"x\.pt: not a torch file"):
+        human_labels(path, "worse", true_labels=CLEAN, n_classes=10)
+
+
+def test_a_number_beyond_class_numbers_does_not_become_minus_one(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.where(CLEAN == 3, 2**64 - 1, CLEAN.astype(np.uint64)))
+    with pytest.raises(UserError, match="18446744073709551615, expected a class number"):
+        human_labels(tmp_path / "x.npy", "", true_labels=CLEAN, n_classes=10)
+
+
 def test_malicious_torch_file_runs_nothing(tmp_path: Path) -> None:
     class Attack:
         def __reduce__(self) -> tuple[object, ...]:

@@ -152,6 +152,9 @@ def test_no_network_says_what_to_place_where(tmp_path: Path) -> None:
         UserError, match=rf"cannot fetch http://127.0.0.1:{port}/f .*no network.*place it at {target} \(MD5 {SUM}\)"
     ):
         download(f"http://127.0.0.1:{port}/f", target, md5=SUM)
+    with pytest.raises(UserError, match="cannot fetch"):
+        download(f"http://127.0.0.1:{port}/f", tmp_path / "new" / "file", md5=SUM)
+    assert list(tmp_path.iterdir()) == []  # not even a folder
 
 
 def test_folder_that_cannot_be_made(server: Server, tmp_path: Path) -> None:
@@ -217,3 +220,8 @@ def test_cifar_is_fetched_unpacked_and_read(server: Server, tmp_path: Path) -> N
     assert [path.name for path in root.iterdir()] == [layout.folder]  # the archive is not kept
     read_cifar(cifar, root, download=True, url=server.url)
     assert len(server.asked) == 1  # and not fetched again
+    batch = root / layout.folder / "data_batch_3"
+    batch.unlink()  # as if the extraction had been interrupted
+    read_cifar(cifar, root, download=True, url=server.url)
+    assert batch.exists()
+    assert len(server.asked) == 2

@@ -90,6 +90,13 @@ def test_missing_file_of_the_four(tmp_path: Path) -> None:
         idx_folder(tmp_path, name="mine")
 
 
+def test_test_images_of_another_size_are_refused(tmp_path: Path) -> None:
+    fake_mnist(tmp_path, packed=False)
+    (tmp_path / "t10k-images-idx3-ubyte").write_bytes(idx_bytes(np.zeros((10, 5, 7), np.uint8)))
+    with pytest.raises(UserError, match=r"mine .*: test images are 5×7 pixels, expected 5×4 as in training"):
+        idx_folder(tmp_path, name="mine")
+
+
 def test_as_many_labels_as_images(tmp_path: Path) -> None:
     fake_mnist(tmp_path, packed=False)
     (tmp_path / "train-labels-idx1-ubyte").write_bytes(idx_bytes(np.zeros(29, np.uint8)))

@@ -76,6 +76,12 @@ def test_root_is_given_or_from_the_environment(monkeypatch: pytest.MonkeyPatch, 
     assert data_root() == Path.home() / ".cache" / "pars"
 
 
+def test_a_home_that_does_not_exist_is_named() -> None:
+    for read in (lambda name: load(DataConfig(name=name)), load_rows, data_root):
+        with pytest.raises(UserError, match=r"~nosuchuser/x\.npz: there is no home folder"):
+            read("~nosuchuser/x.npz")
+
+
 def test_root_from_the_environment_is_where_cifar_is_looked_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

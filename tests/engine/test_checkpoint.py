@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from privileges import unreadable
 from safetensors.torch import save_file
 from torch import nn
 
@@ -82,6 +83,18 @@ def test_a_loaded_file_may_be_replaced_while_its_tensors_are_in_use(tmp_path: Pa
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="nothing is missing"):
         load_tensors(tmp_path / "nothing")
+
+
+def test_a_file_that_may_not_be_read_is_not_called_missing() -> None:
+    with unreadable("x.safetensors", b"") as path, pytest.raises(PermissionError) as caught:
+        load_tensors(path)
+    assert caught.value.filename == str(path)
+
+
+def test_others_may_read_a_file_as_they_may_any_other(tmp_path: Path) -> None:
+    save_tensors(tmp_path / "x", {"a": torch.zeros(1)}, {})
+    (tmp_path / "plain").touch()
+    assert (tmp_path / "x").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
 @pytest.mark.parametrize("kept", [0, 1, 7, 8, 50, 0.5, -1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 
 import pytest
@@ -24,6 +25,26 @@ def test_lines_go_to_stderr_one_per_epoch(capsys: pytest.CaptureFixture[str]) ->
     assert re.match(r"train: epoch 1 · warm-up · raw \d\.\d{3} · test [\d.]+ % \(raw [\d.]+ %\) · ", lines[0])
     assert re.search(r"epoch 4 · main · .*ambiguous \d+ % · of them right [\d.]+ %", lines[3])
     assert lines[3].endswith(" rows/s, 0 s left")
+
+
+def test_lines_that_nobody_reads_do_not_stop_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as pipe:
+        monkeypatch.setattr("sys.stderr", pipe)
+        trainer = make_trainer(PARS(warm_up=2), data=toy(), watcher=Lines())
+        trainer.run()
+        assert trainer.epoch == SHORT.epochs
+        monkeypatch.undo()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), write)  # for what is left in the buffer
+
+
+def test_a_title_is_shown_as_it_is() -> None:
+    text = io.StringIO()
+    bar = Bar(Console(file=text, force_terminal=True, color_system=None, width=200))
+    bar.start(1, 0, "[/b] :smile:")
+    bar.stop()
+    assert "[/b] :smile:" in text.getvalue()
 
 
 def test_lines_are_what_a_pipe_gets() -> None:

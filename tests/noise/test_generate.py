@@ -12,11 +12,19 @@ import numpy as np
 import pytest
 
 from pars.errors import UserError
-from pars.noise import NoiseConfig, NoiseRecord, apply, transition_matrix
+from pars.noise import NoiseConfig, NoiseRecord, apply, describe, transition_matrix
 from pars.noise.config import AsymmetricMap, Convention, Kind
 
 TRUE = np.array([0, 1, 2, 0, 1, 2])
 MATRIX = [[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [0.25, 0.25, 0.5]]
+
+
+def npy_header(text: str) -> bytes:
+    return b"\x93NUMPY\x01\x00\x76\x00" + text.ljust(117).encode() + b"\n"
+
+
+UNCLOSED = npy_header("{'descr': '<f8', 'fortran_order': False, 'shape': (12, ")
+HUGE = npy_header("{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000, 1000), }")
 
 
 def test_no_noise_is_recorded_as_such() -> None:
@@ -59,6 +67,12 @@ def test_the_record_counts_true_labels_in_rows_and_given_ones_in_columns() -> No
     assert record.n_labelled == 5
     assert record.realised_rate == 3 / 5
     assert (record.rate, record.seed) == (None, None)
+
+
+def test_a_record_without_truth_does_not_say_how_wrong_labels_are() -> None:
+    record = describe(None, np.array([0, 1, -1, 2]), 3, kind="none")
+    assert (record.realised_rate, record.confusion, record.n_labelled) == (None, None, 3)
+    assert NoiseRecord.from_json(record.to_json()) == record
 
 
 def test_a_record_survives_json() -> None:
@@ -120,6 +134,11 @@ def test_a_wrong_matrix_is_explained(tmp_path: Path, matrix: object, said: str) 
         ("t.json", b"{", "cannot be read as json"),
         ("t.csv", b"1,0\nx,1\n", "cannot be read as csv"),
         ("t.json", b"[[1, 0], [1]]", "cannot be read as json"),
+        ("t.json", b"[" * 100_000, "cannot be read as json"),
+        ("t.json", b"[]", "there is nothing in it"),
+        ("t.csv", b"", "there is nothing in it"),
+        ("t.npy", UNCLOSED, "cannot be read as npy"),
+        ("t.npy", HUGE, "cannot be read as npy"),
     ],
 )
 def test_an_unreadable_file_is_explained(tmp_path: Path, name: str, content: bytes | None, said: str) -> None:
@@ -168,6 +187,33 @@ def test_an_unknown_class_name_in_a_file_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "labels.csv", ["cat", "cow"])
     with pytest.raises(UserError, match="row 1 is 'cow'; labels must be class numbers or one of: cat, dog"):
         apply(NoiseConfig(kind="file", path=path), TRUE[:2], 2, seed=0, classes=["cat", "dog"])
+
+
+@pytest.mark.parametrize(
+    ("labels", "row"),
+    [
+        (np.array([0, 2**64 - 1], np.uint64), "row 1 is 18446744073709551615"),
+        (np.array([0.0, 1e19]), "row 0 is 0.0"),
+    ],
+)
+def test_numbers_that_are_no_class_numbers_are_named(tmp_path: Path, labels: object, row: str) -> None:
+    path = write(tmp_path / "labels.npy", labels)
+    with pytest.raises(UserError, match=row):
+        apply(NoiseConfig(kind="file", path=str(path)), TRUE[:2], 3, seed=0)
+
+
+@pytest.mark.parametrize("text", ['[0, {"a": 1}]', "[0, 123456789012345678901234567890]", "[0, null]", "[0, [1]]"])
+def test_values_that_are_no_labels_are_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "labels.json").write_text(text)
+    with pytest.raises(UserError, match=r"labels\.json: (row 1 is|cannot be read)"):
+        apply(NoiseConfig(kind="file", path=str(tmp_path / "labels.json")), TRUE[:2], 3, seed=0)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_matrix_of_enormous_numbers_is_explained_without_a_warning(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.npy", np.full((3, 3), 1e308))
+    with pytest.raises(UserError, match="row 0 sums to inf"):
+        apply(NoiseConfig(kind="matrix", path=str(path)), TRUE, 3, seed=0)
 
 
 def test_wrong_true_labels_are_named() -> None:

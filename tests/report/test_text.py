@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from pars import report
+from pars.cli.demo import ROWS
 from report import folders
 
 
@@ -18,9 +20,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> report.Run:
     return report.read_run(folders.write_run(tmp_path_factory.mktemp("runs") / "run"))
 
 
-def rendered(what: RenderableType, *, styles: bool = False) -> str:
+def rendered(what: RenderableType, *, styles: bool = False, width: int = 140) -> str:
     out = io.StringIO()
-    Console(file=out, width=140, force_terminal=styles, color_system="standard" if styles else None).print(what)
+    Console(file=out, width=width, force_terminal=styles, color_system="standard" if styles else None).print(what)
     return out.getvalue().replace("\N{NARROW NO-BREAK SPACE}", " ")
 
 
@@ -102,7 +104,7 @@ def test_the_overview_says_it_all(run: report.Run) -> None:
         "my[red]data.npz: 1 000 rows, 800 labelled, 3 classes, 10 % of the labels held out",
         "symmetric (inclusive), nominal 50 %, realised 33.38 % of 800 labels wrong",
         "PARS: tau = 0.95, lambda_S = 1, robust = 10*nce+mae, pseudo = true",
-        "small_cnn, hidden = [256]",
+        "network   small_cnn ",
         "30 of 30 epochs, finished · 24 000 images, 0.075 PFLOP",
         "62.3 ▁▂▂▃▃▄▄▅▅▆▆▇▇██ 92.7",
         "66.2 → 87.5",
@@ -110,6 +112,37 @@ def test_the_overview_says_it_all(run: report.Run) -> None:
         assert words in text
     line = next(line for line in text.splitlines() if "test, averaged weights" in line)
     assert line.split()[-4:] == ["92.00", f"{report.summary(run)['test']['ema']['last10']:.2f}", "92.67", "28"]
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ({"name": "small_cnn", "width": 16, "hidden": [256], "dropout": 0.0}, "small_cnn, width = 16"),
+        ({"name": "mlp", "width": 16, "hidden": [256], "batch_norm": True}, "mlp, hidden = [256], batch_norm = true"),
+        ({"name": "linear", "hidden": [256]}, "linear"),
+        ({"name": "auto", "hidden": [256]}, "auto, hidden = [256]"),
+    ],
+)
+def test_a_network_is_described_by_its_own_settings(run: report.Run, model: dict[str, object], words: str) -> None:
+    text = rendered(report.overview(replace(run, config={**run.config, "model": model})))
+    line = next(line for line in text.splitlines() if line.startswith("network"))
+    assert line.removeprefix("network").strip() == words
+
+
+def test_headings_and_the_curve_are_whole_at_80_columns(run: report.Run) -> None:
+    lines = rendered(report.overview(run), width=80).splitlines()
+    heading = next(line for line in lines if "at epoch" in line)
+    assert heading.split() == ["last", "mean", "of", "last", "10", "best", "at", "epoch"]
+    assert any(re.fullmatch(r"62\.3 \S+ 92\.7  epochs 2 to 30", line.rstrip()) for line in lines)
+    assert not any("…" in line for line in lines)
+
+
+def test_the_table_of_the_demo_is_whole_at_80_columns() -> None:
+    numbers = {"last": 100.0, "last10": 100.0, "best": 100.0, "best_epoch": 60}
+    results = {name: {"test": {"ema": numbers}} for name in ROWS.values()}
+    text = rendered(report.comparison_table(results), width=80)
+    assert all(name in text for name in ROWS.values())
+    assert len(text.splitlines()) == 2 + len(ROWS)
 
 
 def test_without_truth_nothing_is_said_about_it(tmp_path: Path) -> None:

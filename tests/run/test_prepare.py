@@ -102,7 +102,9 @@ def test_human_labels_are_found_beside_the_data(tmp_path: Path) -> None:
     config = tiny(
         data=DataConfig(limit=200, root=str(tmp_path)), noise=NoiseConfig(kind="file", path="digits_human.pt")
     )
-    assert prepare(config).noise.realised_rate > 0.2
+    rate = prepare(config).noise.realised_rate
+    assert rate is not None
+    assert rate > 0.2
 
 
 def test_human_labels_with_few_labels_kept(tmp_path: Path) -> None:
@@ -231,7 +233,9 @@ def test_without_truth_the_folder_claims_none(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_begun_is_left_as_it_was(tmp_path: Path) -> None:
     config = tiny()
-    (tmp_path / "config.toml.part").mkdir()  # config.toml is the last file: the others are written by then
+    (
+        tmp_path / "config.toml"
+    ).mkdir()  # cannot be replaced; config.toml is the last file: the others are written by then
     (tmp_path / "notes.txt").write_text("mine")
     before = snapshot(tmp_path)
     with pytest.raises(UserError, match="could not be begun, nothing was written"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,16 +9,17 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import torch
-import tyro
 from PIL import Image, UnidentifiedImageError
 
 from pars import augment, data, seeds
 from pars.augment import ViewsConfig
 from pars.augment.caption import caption
-from pars.cli.output import add_json_flag, say, show
+from pars.cli.flags import Parser, fields_as_flags
+from pars.cli.output import add_json_flag, show
 from pars.cli.predict import check_out
-from pars.engine import write_atomically
+from pars.cli.streams import say
 from pars.errors import UserError
+from pars.files import write_atomically
 from pars.report.sheet import Tile, contact_sheet
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
@@ -31,8 +31,8 @@ class Flags:
     views: ViewsConfig = field(default_factory=lambda: ViewsConfig(strong="randaugment"))
 
 
-def parser() -> argparse.ArgumentParser:
-    out = argparse.ArgumentParser(prog="pars augment-preview", add_help=False, allow_abbrev=False)
+def parser() -> Parser:
+    out = Parser(prog="pars augment-preview", add_help=False, allow_abbrev=False)
     out.add_argument("data", metavar="DATA", help="a data set's name, an array file, or a picture")
     out.add_argument("out", metavar="OUT.png", type=Path, help="the contact sheet to write")
     out.add_argument("--rows", type=int, default=4, metavar="N", help="how many images (default: 4)")
@@ -48,9 +48,9 @@ def command(args: Sequence[str]) -> int:
     about = "Weak and strong views of some images side by side, with what was done under each.\n\n"
     about += parser().format_help()
     if {"-h", "--help"} & set(args):
-        tyro.cli(Flags, prog="pars augment-preview", args=["--help"], description=about)
+        fields_as_flags(Flags, default=Flags(), prog="pars augment-preview", args=["--help"], description=about)
     options, rest = parser().parse_known_args(args)
-    flags = tyro.cli(Flags, prog="pars augment-preview", args=rest, description=about)
+    flags = fields_as_flags(Flags, default=Flags(), prog="pars augment-preview", args=rest, description=about)
     if options.out.suffix.lower() != ".png":
         raise UserError(f"{options.out}: the contact sheet is a .png file")
     check_out(options.out)
@@ -72,7 +72,7 @@ def images(source: str, root: str | None, first: int, count: int) -> Pixels:
     """Some images [n, C, H, W] of a data set, an array file, or one picture."""
     if Path(source).suffix.lower() in PICTURES:
         return picture(Path(source))
-    rows = data.load_rows(source, root=root, split="train")
+    rows = data.load_rows(source, root=root, split="train", labels=False)
     if not rows.is_image:
         raise UserError(f"{source}: rows are feature vectors of {rows.inputs.shape[1]}; only images can be looked at")
     if not 0 <= first < len(rows):

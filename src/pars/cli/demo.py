@@ -12,7 +12,9 @@ from typing import Any
 from rich.console import Group
 
 from pars import report, run
-from pars.cli.output import add_json_flag, say, show
+from pars.cli.flags import Parser
+from pars.cli.output import add_json_flag, show
+from pars.cli.streams import say
 from pars.engine import Interrupted, RunFolder, watcher
 from pars.errors import UserError
 from pars.noise import NoiseConfig
@@ -21,7 +23,7 @@ ROWS = {"ce": "plain training (cross-entropy)", "warmup": "robust loss only (PAR
 
 
 def command(args: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="pars demo", description="Plain training, the robust loss alone and PARS on digits with wrong labels."
     )
     parser.add_argument("--rate", type=float, default=0.5, help="share of labels replaced by a random one")
@@ -38,9 +40,9 @@ def command(args: Sequence[str]) -> int:
     out = options.out or Path(tempfile.mkdtemp(prefix="pars-demo-"))
     try:
         return compare(configs, out, options)
-    except Interrupted:
+    except (Interrupted, KeyboardInterrupt) as stop:
         say(f"stopped; the runs so far are in {out}")
-        return 130
+        return stop.exit_code if isinstance(stop, Interrupted) else 130
 
 
 def configure(method: str, options: argparse.Namespace) -> run.RunConfig:
@@ -57,7 +59,7 @@ def compare(configs: dict[str, run.RunConfig], out: Path, options: argparse.Name
     curves = {ROWS[method]: RunFolder(out / method).read_metrics() for method in ROWS}
     title = f"8×8 digits, {100 * options.rate:.0f} % of the labels random"
     report.comparison(curves, plot, title=title)
-    accuracies = {m: {"best": r["test"]["ema"]["best"], "last": r["test"]["ema"]["last"]} for m, r in results.items()}
+    accuracies = {m: {key: r["test"]["ema"][key] for key in ("best", "last", "last10")} for m, r in results.items()}
     show(options.json, accuracies, lambda: outcome(results, title))
     say(f"plot: {plot}\nruns: {out} (try `pars inspect {out / 'pars'}`)")
     return 0

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
 from pars import data, run
+from pars.cli.flags import Parser
 from pars.cli.output import add_json_flag, show
 from pars.engine import accuracy
 from pars.errors import UserError
 
 
 def command(args: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="pars evaluate", description="Accuracy of a run's network on labelled rows.")
+    parser = Parser(prog="pars evaluate", description="Accuracy of a run's network on labelled rows.")
     parser.add_argument("run", type=Path, help="the run's folder")
     parser.add_argument("data", help="a data set's name (its test rows) or a .npz file with labels")
     parser.add_argument("--root", help="folder of the data sets")

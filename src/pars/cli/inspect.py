@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from pars import report
-from pars.cli.output import add_json_flag, say, show
+from pars.cli.flags import Parser
+from pars.cli.output import add_json_flag, show
+from pars.cli.streams import say
 
 
 def command(args: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="pars inspect", description="What a run trained, its curves and its selection; writes its plots."
     )
     parser.add_argument("run", type=Path, help="the run's folder")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 
 from pars import __version__
+from pars.cli.streams import give_up_stdout, open_streams, printable, say
 from pars.errors import UserError
 
 COMMANDS = {
@@ -19,6 +20,7 @@ COMMANDS = {
     "inspect": "what a run trained, its curves and its selection; writes the plots",
     "augment-preview": "a picture of what the network sees: weak and strong views of some images",
 }
+OUTPUT_FAILED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 def usage() -> str:
@@ -29,6 +31,36 @@ def usage() -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = list(sys.argv[1:] if argv is None else argv)
+    program = f"pars {args[0]}" if args and args[0] in COMMANDS else "pars"
+    open_streams()
+    try:
+        code = dispatch(args)
+        sys.stdout.flush()  # here, where an error can still be told
+        return code
+    except UserError as error:
+        say(printable(f"{program}: {error}"))
+        return 2
+    except KeyboardInterrupt:
+        # Training that has begun is stopped, and reported, elsewhere.
+        trains = program in ("pars train", "pars resume", "pars demo")
+        say(f"{program}: stopped" + (" before training began" if trains else ""))
+        return 130
+    except BrokenPipeError:
+        give_up_stdout()  # `pars predict … | head`: nobody listens any more
+        return 141
+    except OSError as error:
+        # A folder that may not be written, a file that vanished, a full disk: the user's to mend.
+        if error.filename is None and error.errno in OUTPUT_FAILED:
+            give_up_stdout()
+            say(f"{program}: cannot write the output: {error.strerror}")
+        elif error.filename is not None:
+            say(printable(f"{program}: {error.filename}: {error.strerror}"))
+        else:
+            raise
+        return 2
+
+
+def dispatch(args: list[str]) -> int:
     if not args or args[0] in ("-h", "--help"):
         print(usage())
         return 0 if args else 2
@@ -37,26 +69,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     name, *rest = args
     if name not in COMMANDS:
-        print(f"pars: unknown command {name!r}\n\n{usage()}", file=sys.stderr)
-        return 2
+        raise UserError(f"unknown command {name!r}; there are: {', '.join(COMMANDS)}")
     # Imported here: `pars --help` must not wait for torch.
     module = importlib.import_module(f"pars.cli.{name.replace('-', '_')}")
     try:
-        code = int(module.command(rest))
-        sys.stdout.flush()
-        return code
-    except UserError as error:
-        print(f"pars {name}: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:
-        # `pars predict … | head`: nobody listens any more. Else Python complains once more when it closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
-    except OSError as error:
-        # A folder that may not be written, a file that vanished: the user's to mend. One without a name is our fault.
-        if error.filename is None:
-            raise
-        print(f"pars {name}: {error.filename}: {error.strerror}", file=sys.stderr)
-        return 2
+        return int(module.command(rest))
+    except SystemExit as leaving:  # --help: the text is in a buffer still
+        return int(leaving.code or 0)

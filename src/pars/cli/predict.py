@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import csv
 import io
 import json
@@ -11,13 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pars import data, run
+from pars.cli.flags import Parser
 from pars.cli.output import add_json_flag
-from pars.engine import write_text
 from pars.errors import UserError
+from pars.files import write_text
 
 
 def command(args: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="pars predict", description="Labels and confidences for rows, as CSV.")
+    parser = Parser(prog="pars predict", description="Labels and confidences for rows, as CSV.")
     parser.add_argument("run", type=Path, help="the run's folder")
     parser.add_argument("data", help="a data set's name (its test rows), or a .npz or .npy file")
     parser.add_argument("--out", type=Path, help="write here instead of to stdout")
@@ -27,7 +27,7 @@ def command(args: Sequence[str]) -> int:
     options = parser.parse_args(args)
     check_out(options.out)
     classifier = run.load_run(options.run, device=options.device)
-    rows = data.load_rows(options.data, root=options.root)
+    rows = data.load_rows(options.data, root=options.root, labels=False)
     confidence, label = classifier.predict_proba(rows.inputs, options.data).max(dim=1)
     predictions = list(zip(label.tolist(), confidence.tolist(), strict=True))
     if options.json:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from pars import report, run
+from pars.cli.flags import Parser
 from pars.cli.output import add_json_flag, show, stoppable
 from pars.engine import watcher
 
 
 def command(args: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="pars resume", description="Go on with a run that was stopped.")
+    parser = Parser(prog="pars resume", description="Go on with a run that was stopped.")
     parser.add_argument("run", type=Path, help="the run's folder")
     add_json_flag(parser)
     options = parser.parse_args(args)

@@ -7,17 +7,17 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import tyro
-
 from pars import methods, report, run
-from pars.cli.output import add_json_flag, say, show, stoppable
-from pars.engine import watcher
+from pars.cli.flags import Parser, fields_as_flags
+from pars.cli.output import add_json_flag, show, stoppable
+from pars.cli.streams import say
+from pars.engine import resolve_device, watcher
 from pars.errors import UserError
 from pars.noise import NoiseConfig
 
 
-def parser() -> argparse.ArgumentParser:
-    out = argparse.ArgumentParser(prog="pars train", add_help=False, allow_abbrev=False)
+def parser() -> Parser:
+    out = Parser(prog="pars train", add_help=False, allow_abbrev=False)
     out.add_argument("--preset", metavar="NAME", help=f"{', '.join(run.PRESETS)} (default: digits)")
     out.add_argument("--config", metavar="FILE", type=Path, help="TOML laid over the preset")
     out.add_argument("--method", metavar="NAME", help=f"{', '.join(methods.REGISTRY)} (default: the preset's own)")
@@ -43,9 +43,9 @@ def resolve(options: argparse.Namespace, flags: Sequence[str]) -> run.RunConfig:
 
 
 def parse_flags(base: run.RunConfig, flags: Sequence[str]) -> run.RunConfig:
-    """Any field as a flag. tyro reports a mistake on stderr and exits with code 2."""
+    """Any field as a flag."""
     about = "Train a classifier on noisy labels.\n\n" + parser().format_help().split("options:", 1)[-1]
-    return tyro.cli(run.RunConfig, prog="pars train", args=list(flags), default=base, description=about)
+    return fields_as_flags(run.RunConfig, prog="pars train", args=flags, default=base, description=about)
 
 
 def command(args: Sequence[str]) -> int:
@@ -53,6 +53,9 @@ def command(args: Sequence[str]) -> int:
     config = resolve(options, flags)
     name = options.preset or (options.config.stem if options.config else "digits")
     out = options.out or Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+    device = resolve_device(config.device)
+    say(f"{name}: {config.data.name}, {config.train.epochs} epochs on {device}; the run goes to {out}")
 
     def work() -> int:
         result = run.train(config, out, watcher=watcher(), title=name)

@@ -9,20 +9,21 @@ classes  names of the classes, by number
 
 from __future__ import annotations
 
-import zipfile
-import zlib
-from collections.abc import Mapping
+import logging
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from pars.data.array_files import Array, read_npy, read_npz
 from pars.data.check import check_split
 from pars.data.class_numbers import class_names, class_numbers
 from pars.data.dataset import UNLABELLED, Dataset, Inputs, Labels, Split, channel_statistics
 from pars.errors import UserError
 
-Array = npt.NDArray[np.generic]
+log = logging.getLogger(__name__)
+
 ALIASES = {
     "x": ("x", "X", "features", "images"),
     "y": ("y", "labels"),
@@ -38,8 +39,11 @@ def arrays(path: Path) -> Dataset:
     """The data set in an .npz file or in a folder of .npy files."""
     found = read_arrays(path)
     _require(found, ("x", "y"), path)
-    if ("x_test" in found) != ("y_test" in found):
-        raise UserError(f"{path}: x_test and y_test come together, found only one of them")
+    if "y_test" in found and "x_test" not in found:
+        raise UserError(f"{path}: y_test without x_test, expected the rows that these labels belong to")
+    if "x_test" in found and "y_test" not in found:
+        log.warning("%s: x_test has no y_test: nothing to test by, so its rows are not used in training", path)
+        del found["x_test"]
     labels = [found[key] for key in ("y", "y_true", "y_test") if key in found]
     classes = class_names(labels, found.get("classes"), str(path))
     train = make_split(found, "x", "y", classes, path)
@@ -57,14 +61,15 @@ def arrays(path: Path) -> Dataset:
     return Dataset(path.stem, train, test, classes, mean, std)
 
 
-def array_rows(path: Path, split: str, classes: tuple[str, ...] | None) -> Split:
-    """Rows to predict on: x_test for "test" where there is one, else x. Labels are -1 where there are none."""
-    found = read_arrays(path)
+def array_rows(path: Path, split: str, classes: tuple[str, ...] | None, *, labels: bool) -> Split:
+    """Rows to predict on: x_test for "test" where there is one, else x. Labels are -1 where there are none, or where
+    they are not asked for: then they need not make sense either."""
+    found = read_arrays(path) if labels else read_arrays(path, ("x", "x_test"))
     part = "_test" if split == "test" and "x_test" in found else ""
     _require(found, ("x" + part,), path)
+    given = [found[key] for key in ("y", "y_true", "y_test") if key in found]
     if classes is None:
-        labels = [found[key] for key in ("y", "y_true", "y_test") if key in found]
-        classes = class_names(labels, found.get("classes"), str(path)) if labels else ()
+        classes = class_names(given, found.get("classes"), str(path)) if given else ()
     elif "classes" in found and "y" + part in found:
         found["y" + part] = _names(found["y" + part], found["classes"], path)  # numbers of the file, not of the run
     rows = make_split(found, "x" + part, "y" + part, classes, path)
@@ -94,60 +99,28 @@ def make_split(found: Mapping[str, Array], x: str, y: str, classes: tuple[str, .
     return Split(inputs, labels, true)
 
 
-def read_arrays(path: Path) -> dict[str, Array]:
-    """The arrays found under the names above, aliases resolved. Those of .npy files are memory maps."""
+def read_arrays(path: Path, roles: Collection[str] = tuple(ALIASES)) -> dict[str, Array]:
+    """The arrays found under the names of these roles, aliases resolved. Those of .npy files are memory maps."""
+    wanted = [name for role in roles for name in ALIASES[role]]
     if path.is_dir():
-        return _by_role({file.stem: _load_npy(file) for file in sorted(path.glob("*.npy"))}, path)
+        files = {file.stem: file for file in sorted(path.glob("*.npy")) if file.is_file()}  # a pipe would block
+        content = {name: read_npy(file) if name in wanted else np.zeros(0) for name, file in files.items()}
+        return _by_role(content, roles, path)
     if not path.is_file():
         raise UserError(f"{path}: no such file or folder; expected an .npz file or a folder of .npy files")
     if path.suffix == ".npy":
-        return {"x": _load_npy(path)}
+        return {"x": read_npy(path)}
     if path.suffix != ".npz":
         raise UserError(
             f"{path}: cannot read {path.suffix or 'a file without suffix'}, expected .npz or a folder of .npy"
         )
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            known = [name for names in ALIASES.values() for name in names]
-            content: dict[str, Array] = {}
-            for name in archive.files:
-                # Only what is asked for: other keys may be large, or objects.
-                content[name] = _member(archive, name, path) if name in known else np.zeros(0)
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, AttributeError, TypeError) as error:
-        if isinstance(error, UserError):
-            raise
-        raise UserError(f"{path}: not a complete .npz file ({error}); cut off, or written by something else?") from None
-    return _by_role(content, path)
+    return _by_role(read_npz(path, wanted), roles, path)
 
 
-def _member(archive: Mapping[str, Array], name: str, path: Path) -> Array:
-    try:
-        return archive[name]
-    except ValueError as error:
-        raise UserError(_objects_or(error, f"{path}: {name}")) from None
-
-
-def _load_npy(path: Path) -> Array:
-    try:
-        array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise UserError(_objects_or(error, str(path))) from None
-    return array
-
-
-def _objects_or(error: Exception, where: str) -> str:
-    if "pickle" in str(error) or "Python objects" in str(error):
-        return (
-            f"{where}: holds Python objects, expected plain numbers or text; rows of unequal length, or mixed types? "
-            "(numpy: x.astype(np.float32), y.astype(str))"
-        )
-    return f"{where}: cannot be read ({error}); cut off, or written by something else?"
-
-
-def _by_role(content: Mapping[str, Array], path: Path) -> dict[str, Array]:
+def _by_role(content: Mapping[str, Array], roles: Collection[str], path: Path) -> dict[str, Array]:
     found = {}
-    for role, names in ALIASES.items():
-        there = [name for name in names if name in content]
+    for role in roles:
+        there = [name for name in ALIASES[role] if name in content]
         if len(there) > 1:
             raise UserError(f"{path}: {' and '.join(there)} mean the same, expected one of them")
         if there:

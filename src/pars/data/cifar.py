@@ -160,22 +160,30 @@ def read_cifar(cifar: Cifar, root: Path, *, download: bool, url: str = URL) -> D
 
 
 def _ensure(cifar: Cifar, root: Path, *, download: bool, url: str) -> Layout:
+    """The layout to read. One that is complete comes first; an extraction that was interrupted is completed."""
+    missing = {
+        layout: [file for file in layout.files if not (root / layout.folder / file.name).is_file()]
+        for layout in cifar.layouts
+    }
     for layout in cifar.layouts:
-        if (root / layout.folder).is_dir():
+        if not missing[layout]:
             return layout
-    first = cifar.layouts[0]
+    begun = next((layout for layout in cifar.layouts if len(missing[layout]) < len(layout.files)), None)
     by_hand = next((layout for layout in cifar.layouts if (root / layout.archive).is_file()), None)
     if by_hand is None and not download:
+        if begun is not None:
+            return begun  # reading it names what is missing
         wanted = " or ".join(f"{root / layout.folder}" for layout in cifar.layouts)
         raise UserError(
-            f"{cifar.name}: not found, expected {wanted}; allow the download, or place {first.archive} in {root}"
+            f"{cifar.name}: not found, expected {wanted}; "
+            f"allow the download, or place {cifar.layouts[0].archive} in {root}"
         )
-    if by_hand is None:
-        fetch(url + first.archive, root / first.archive, md5=first.archive_md5)
-    layout = by_hand or first
+    layout = by_hand or begun or cifar.layouts[0]
     archive = root / layout.archive
+    if by_hand is None:
+        fetch(url + layout.archive, archive, md5=layout.archive_md5)
     read_checked(archive, md5=layout.archive_md5, size=None, where=cifar.name)
-    extract(archive, {f"{layout.folder}/{file.name}": root / layout.folder / file.name for file in layout.files})
+    extract(archive, {f"{layout.folder}/{file.name}": root / layout.folder / file.name for file in missing[layout]})
     if by_hand is None:
         archive.unlink()  # ours, and unpacked; one placed by hand is the user's
     return layout

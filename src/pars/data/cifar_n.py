@@ -7,13 +7,15 @@ another order look like noise of 90 %. Each file carries the clean labels too, s
 from __future__ import annotations
 
 import zipfile
-import zlib
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from pars.data.array_files import read_npy, read_npz
 from pars.data.check import check_labels
+from pars.data.class_numbers import whole_numbers
 from pars.data.dataset import Labels
 from pars.data.restricted_pickle import read_pickled_dict
 from pars.errors import UserError
@@ -64,7 +66,7 @@ def _read(path: Path, which: str) -> tuple[Labels, Labels | None]:
         return _numbers(_load_npy(path), path, "array"), None
     if which not in KEYS:
         raise UserError(f"{path}: no labels called {which!r}, expected one of {', '.join(KEYS)}")
-    content = _load_npz(path) if path.suffix == ".npz" else _load_pt(path)
+    content: Mapping[str, object] = read_npz(path, KEYS.values()) if path.suffix == ".npz" else _load_pt(path)
     missing = [key for key in (KEYS[which], KEYS["clean"]) if key not in content]
     if missing:
         there = ", ".join(name for name, key in KEYS.items() if key in content) or "none of them"
@@ -83,7 +85,7 @@ def _numbers(values: object, path: Path, key: str) -> Labels:
         raise UserError(
             f"{path}: {key} has shape {list(array.shape)} and dtype {array.dtype}, expected whole numbers [n]"
         )
-    return array.astype(np.int64)
+    return whole_numbers(array, f"{path}: {key}")
 
 
 def _load_pt(path: Path) -> dict[str, object]:
@@ -94,24 +96,18 @@ def _load_pt(path: Path) -> dict[str, object]:
             if len(inside) != 1 or inside[0].file_size > MAX_BYTES:
                 raise UserError(f"{path}: not a label file saved by torch (no single data.pkl of moderate size in it)")
             data = archive.read(inside[0])
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+    except (UserError, PermissionError):
+        raise
+    except Exception as error:  # hostile or cut-off input may raise anything
         raise UserError(f"{path}: not a torch file ({error}); the download was cut off?") from None
     return read_pickled_dict(data, str(path))
 
 
 def _load_npy(path: Path) -> object:
     try:
-        return np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
+        return read_npy(path)
+    except UserError:
         raise UserError(
-            f"{path}: cannot be read without running code in it ({error}); the publisher's …_human_ordered.npy is such "
-            f"a file, and in TensorFlow's order: use the .pt file from {HOME}"
+            f"{path}: cannot be read without running code in it, or is damaged; the publisher's …_human_ordered.npy is "
+            f"such a file, and in TensorFlow's order: use the .pt file from {HOME}"
         ) from None
-
-
-def _load_npz(path: Path) -> dict[str, object]:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {key: archive[key] for key in archive.files if key in KEYS.values()}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, AttributeError) as error:
-        raise UserError(f"{path}: not an .npz file of plain numbers ({error})") from None

@@ -11,6 +11,8 @@ from pars.data.dataset import UNLABELLED, Labels
 from pars.errors import UserError
 
 Array = npt.NDArray[np.generic]
+NO_LABEL = ("", "-1")  # -1 in a column of names is written as text
+MOST_CLASSES = 10_000  # beyond, K × K tables do not fit; labels are row numbers or identifiers by mistake
 
 
 def class_names(labels: Sequence[Array], given: Array | None, where: str) -> tuple[str, ...]:
@@ -25,27 +27,41 @@ def class_names(labels: Sequence[Array], given: Array | None, where: str) -> tup
         names = tuple(str(name) for name in _as_text(given).ravel())
         if len(set(names)) != len(names):
             raise UserError(f"{where}: classes: {len(names)} names, {len(set(names))} of them different")
+        for number, name in enumerate(names):
+            if name in NO_LABEL:
+                raise UserError(f"{where}: classes: name {number} is {name!r}, which marks rows without a label")
         return names
     are_text = {array.dtype.kind in "US" for array in labels}
     if len(are_text) > 1:
         raise UserError(f"{where}: some labels are names and some are numbers, expected one kind")
+    rows = len(labels[0])
     if are_text == {True}:
-        return tuple(sorted({str(name) for array in labels for name in np.unique(_as_text(array))} - {""}))
+        found = sorted({str(name) for array in labels for name in np.unique(_as_text(array))} - set(NO_LABEL))
+        _check_count(len(found), rows, where)
+        return tuple(found)
     top = max(int(whole_numbers(array, f"{where}: labels").max(initial=UNLABELLED)) for array in labels)
-    if top >= 1_000_000:  # row numbers or identifiers by mistake: do not make a million names
-        raise UserError(f"{where}: a label is {top}, expected class numbers from 0; identifiers instead of classes?")
+    _check_count(top + 1, rows, where)
     return tuple(str(c) for c in range(top + 1))
 
 
+def _check_count(n_classes: int, rows: int, where: str) -> None:
+    """Raise a UserError where there are so many classes that the labels must be something else."""
+    if n_classes > MOST_CLASSES or n_classes > max(100, rows / 2):
+        raise UserError(
+            f"{where}: labels of {n_classes} classes for {rows} rows, expected at most {MOST_CLASSES} classes and two "
+            "rows of each; row numbers or identifiers instead of classes?"
+        )
+
+
 def class_numbers(labels: Array, classes: tuple[str, ...], where: str) -> Labels:
-    """One class number per row; -1 for "" and -1.
+    """One class number per row; -1 for "", "-1" and -1.
 
     >>> class_numbers(np.array(["dog", "", "cat"]), ("cat", "dog"), "mine.npz")
     array([ 1, -1, 0])
     """
     if labels.dtype.kind not in "US":
         return whole_numbers(labels, where)
-    number = {name: c for c, name in enumerate(classes)} | {"": UNLABELLED}
+    number = {name: c for c, name in enumerate(classes)} | dict.fromkeys(NO_LABEL, UNLABELLED)
     names, positions = np.unique(_as_text(labels), return_inverse=True)
     unknown = [str(name) for name in names if str(name) not in number]
     if unknown:
@@ -62,7 +78,7 @@ def whole_numbers(labels: Array, where: str) -> Labels:
         raise UserError(f"{where}: dtype {labels.dtype}, expected class numbers or names")
     if labels.dtype.kind == "f":
         values = labels.astype(np.float64)
-        bad = np.flatnonzero(~(np.isfinite(values) & (values == np.round(values))))
+        bad = np.flatnonzero(~((values == np.round(values)) & (np.abs(values) < 2.0**63)))  # infinite or NaN, too
         if bad.size:
             raise UserError(
                 f"{where}: row {bad[0]} is {values[bad[0]]}, expected a class number; -1 for unlabelled rows"

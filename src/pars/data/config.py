@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pars.errors import UserError
+from pars.files import expanded
 
 NAMES = ("digits", "fashion-mnist", "cifar10", "cifar100")
 
@@ -40,4 +41,4 @@ class DataConfig:
 
 def data_root(root: str | None = None) -> Path:
     """Where published data sets are: as given, else $PARS_DATA, else ~/.cache/pars."""
-    return Path(root or os.environ.get("PARS_DATA") or "~/.cache/pars").expanduser()
+    return expanded(root or os.environ.get("PARS_DATA") or "~/.cache/pars")

@@ -73,4 +73,5 @@ def channel_statistics(images: npt.NDArray[np.uint8]) -> tuple[tuple[float, ...]
     weights = counts / counts.sum(axis=1, keepdims=True)
     mean = weights @ values
     std = np.sqrt((weights * (values - mean[:, None]) ** 2).sum(axis=1))
+    std[std == 0] = 1.0  # a constant channel says nothing; it becomes 0
     return tuple(mean.tolist()), tuple(std.tolist())

@@ -10,10 +10,12 @@ import urllib.error
 import urllib.request
 import zlib
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from pars.data.checksum import grouped, md5_of
 from pars.errors import UserError
+from pars.files import write_atomically
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +28,6 @@ def download(url: str, target: Path, *, md5: str) -> None:
     """Fetch `url` to `target`. A transfer that was cut off goes on from its `.part` file, now or at the next call."""
     part = target.with_name(target.name + ".part")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
         for attempt in range(ATTEMPTS):
             log.info("downloading %s to %s", url, target)
             if _transfer(url, part):
@@ -69,6 +70,7 @@ def _transfer(url: str, part: Path) -> bool:
                 return False
             start = have if resumed else 0
             length = response.headers.get("Content-Length")
+            part.parent.mkdir(parents=True, exist_ok=True)  # only now: without an answer nothing is left behind
             with part.open("ab" if resumed else "wb") as file:
                 try:
                     while chunk := response.read(CHUNK):
@@ -112,7 +114,9 @@ def extract(archive: Path, files: Mapping[str, Path], *, limit: int = 1 << 30) -
                     raise UserError(f"{archive}: {member.name} is not a file of at most {grouped(limit)} bytes")
                 source = tar.extractfile(member)
                 assert source is not None  # a regular file has contents
-                _write(source.read(), left.pop(member.name))
+                target = left.pop(member.name)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(target, partial(_fill, source.read()))
                 if not left:
                     return
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
@@ -120,8 +124,5 @@ def extract(archive: Path, files: Mapping[str, Path], *, limit: int = 1 << 30) -
     raise UserError(f"{archive}: {min(left)} is not in it; not the published archive?")
 
 
-def _write(data: bytes, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(target.name + ".part")
-    part.write_bytes(data)
-    part.replace(target)
+def _fill(data: bytes, beside: Path) -> None:
+    beside.write_bytes(data)

@@ -80,6 +80,8 @@ def read_idx(path: Path, *, ndim: int, md5: str | None = None) -> npt.NDArray[np
             data = file.read(size + 1)
     except FileNotFoundError:
         raise UserError(f"{path} is missing, expected an idx file") from None
+    except PermissionError:
+        raise
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path}: cannot be read ({error}); the download was cut off or damaged?") from None
     if len(data) != size:
@@ -136,6 +138,11 @@ def idx_folder(
     test = _split(test_images, test_labels)
     check_split(train, len(classes), f"{name} ({folder}, training)", training=True)
     check_split(test, len(classes), f"{name} ({folder}, test)")
+    if test_images.shape[1:] != train_images.shape[1:]:
+        raise UserError(
+            f"{name} ({folder}): test images are {'×'.join(map(str, test_images.shape[1:]))} pixels, "
+            f"expected {'×'.join(map(str, train_images.shape[1:]))} as in training"
+        )
     return Dataset(name, train, test, classes, *channel_statistics(train_images[:, None]))
 
 

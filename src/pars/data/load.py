@@ -15,6 +15,7 @@ from pars.data.digits import digits
 from pars.data.idx import fashion_mnist, idx_folder, is_idx_folder
 from pars.data.low_resource import low_resource
 from pars.errors import UserError
+from pars.files import expanded
 
 
 def load(config: DataConfig, *, seed: int = 0) -> Dataset:
@@ -46,16 +47,16 @@ def load_rows(
     split: Literal["train", "test"] = "test",
     *,
     classes: tuple[str, ...] | None = None,
+    labels: bool = True,
     download: bool = True,
 ) -> Split:
     """Rows to predict on, by name or path; labels are -1 where there are none.
 
     Of a user's file, "test" means x_test where there is one, else x. `classes`: those of the run that predicts, so that
-    named labels get its numbers.
+    named labels get its numbers. Without `labels` those of a user's file are not looked at.
     """
-    path = Path(source).expanduser()
-    if source not in NAMES and not is_idx_folder(path):
-        return array_rows(_existing(source), split, classes)
+    if source not in NAMES and not is_idx_folder(expanded(source)):
+        return array_rows(_existing(source), split, classes, labels=labels)
     dataset = _source(source, root, download=download)
     rows = dataset.train if split == "train" else dataset.test
     assert rows is not None  # every published set has both
@@ -77,7 +78,7 @@ def _source(name: str, root: str | None, *, download: bool) -> Dataset:
 
 
 def _existing(name: str) -> Path:
-    path = Path(name).expanduser()
+    path = expanded(name)
     if not path.exists():
         raise UserError(
             f"data: {name!r} is neither a known data set nor a path that exists; expected one of {', '.join(NAMES)}, "

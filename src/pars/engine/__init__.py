@@ -2,11 +2,12 @@
 
 from pars.engine.config import TrainConfig
 from pars.engine.device import DeviceName, resolve_device
-from pars.engine.folder import RunFolder, write_atomically, write_json, write_text
+from pars.engine.folder import RunFolder, write_json
 from pars.engine.interrupt import Interrupted
 from pars.engine.predict import accuracy, predict_proba
 from pars.engine.progress import Quiet, Watcher, watcher
 from pars.engine.trainer import Trainer
+from pars.files import write_atomically, write_text
 
 __all__ = [
     "DeviceName",

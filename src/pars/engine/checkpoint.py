@@ -12,8 +12,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn, optim
 
-from pars.engine.folder import write_atomically
 from pars.errors import UserError
+from pars.files import write_atomically
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], note: Mapping[str, Any]) -> None:
@@ -41,6 +41,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], note: Mapping[str, A
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The tensors and the note of a file written by `save_tensors`."""
     try:
+        path.open("rb").close()  # safetensors calls a file missing that may not be read
         with safe_open(str(path), framework="pt") as file:
             note = json.loads((file.metadata() or {})["pars"])
             return {name: file.get_tensor(name) for name in file.keys()}, note  # noqa: SIM118

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pars.errors import UserError
+from pars.files import PART, guarded, write_text
 
 
 class RunFolder:
@@ -64,51 +62,15 @@ class RunFolder:
             raise UserError(f"{self.metrics} is damaged: {error}; expected one JSON object per line") from error
 
     def keep_metrics(self, epochs: int) -> None:
-        """Forget epochs after the checkpoint: they will be run, and logged, again."""
+        """Forget epochs after the checkpoint, which will be run and logged again, and what a kill left half written."""
+        for half in self.path.glob(f".*{PART}"):
+            half.unlink(missing_ok=True)
         kept = [line for line in self.read_metrics() if line["epoch"] <= epochs]
         write_text(self.metrics, "".join(json.dumps(line) + "\n" for line in kept))
 
     def append_metrics(self, line: dict[str, Any]) -> None:
         with guarded(self.metrics), self.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
-
-
-class guarded:
-    """Turn a full disk into an error a user can act on."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise UserError(
-                f"no space left to write {self.path}; what was there before is intact, "
-                f"free some space and `pars resume {self.path.parent}`"
-            ) from error
-
-
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
-    """`write` fills a file beside `path`; only when it is whole and on disk does it take the name."""
-    beside = path.with_name(path.name + ".part")
-    try:
-        with guarded(path):
-            write(beside)
-            with beside.open("rb+") as file:
-                os.fsync(file.fileno())
-            beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-
-
-def write_text(path: Path, text: str) -> None:
-    def write(beside: Path) -> None:
-        beside.write_text(text, encoding="utf-8")
-
-    write_atomically(path, write)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -1,4 +1,5 @@
-"""Ctrl-C: the first one saves and stops after the step under way, a second one stops at once."""
+"""Asked to stop (Ctrl-C, kill, a closed terminal): the first time saves and stops after the step under way, the second
+stops at once."""
 
 from __future__ import annotations
 
@@ -7,25 +8,47 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+SIGNALS = tuple(s for s in signal.Signals if s.name in ("SIGINT", "SIGTERM", "SIGHUP"))  # not all exist everywhere
+
 
 class Interrupted(Exception):
-    """The run was stopped by Ctrl-C; it is saved and can be resumed."""
+    """The run was stopped by a signal; it is saved and can be resumed."""
+
+    signal: int = signal.SIGINT
+
+    @property
+    def exit_code(self) -> int:
+        """What a shell shows for a process that died of the signal: 130 for Ctrl-C, 143 for kill."""
+        return 128 + self.signal
 
 
 @contextmanager
 def catch_interrupt() -> Iterator[list[bool]]:
-    """A list that is empty until the first Ctrl-C."""
+    """A list that is empty until the first signal."""
     seen: list[bool] = []
     if threading.current_thread() is not threading.main_thread():  # only the main thread gets signals
         yield seen
         return
+    # One that is ignored stays so: nohup ignores SIGHUP, and a shell SIGINT for what it starts in the background.
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    before = {number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
+    received: list[int] = []
 
-    def on_interrupt(number: int, frame: object) -> None:
+    def on_signal(number: int, frame: object) -> None:
         seen.append(True)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        received.append(number)
+        restore()
 
-    before = signal.signal(signal.SIGINT, on_interrupt)
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    for number in before:
+        signal.signal(number, on_signal)
     try:
         yield seen
+    except Interrupted as stop:
+        stop.signal = received[0]
+        raise
     finally:
-        signal.signal(signal.SIGINT, before)
+        restore()

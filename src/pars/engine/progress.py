@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from typing import Any, Protocol
 
 from rich.console import Console
@@ -65,7 +66,8 @@ class Lines(Quiet):
         spent = time.monotonic() - self._began
         left = spent / max(1, self._done - self._from) * (self._total - self._done)
         rate = f"{self._images / max(spent, 1e-9):.0f} rows/s, {left:.0f} s left"
-        print(f"{self._title}: {summary(line)} · {rate}", file=sys.stderr, flush=True)
+        with suppress(OSError):  # nobody reads on (`2>&1 | head -1`), or the log's disk is full: no reason to stop
+            print(f"{self._title}: {summary(line)} · {rate}", file=sys.stderr, flush=True)
 
 
 class Bar(Quiet):
@@ -76,11 +78,11 @@ class Bar(Quiet):
 
     def start(self, total_steps: int, done_steps: int, title: str) -> None:
         columns = (
-            TextColumn("[bold]{task.description}"),
+            TextColumn("{task.description}", style="bold", markup=False),  # a title may hold brackets
             BarColumn(),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[rate]:.0f} rows/s  {task.fields[note]}"),
+            TextColumn("{task.fields[rate]:.0f} rows/s  {task.fields[note]}", markup=False),
         )
         self._progress = Progress(*columns, console=self._console)
         self._progress.start()

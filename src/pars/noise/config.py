@@ -34,8 +34,7 @@ class NoiseConfig:
     seed: int | None = None
     """Seed of the noise; the run's own where it is not given."""
     path: str | None = None
-    """Transition matrix (.npy, .csv, .json) or label file (the same, one label per row)."""
-
+    """Transition matrix (.npy, .csv, .json), or label file: one label per row in the same formats, or CIFAR-N's .pt."""
     labels: str = "worse"
     """Of a CIFAR-N file (.pt): worse, aggre, random1, random2, random3, or (CIFAR-100N) noisy."""
 

@@ -104,7 +104,7 @@ def _from_file(
     classes: Sequence[str] | None,
 ) -> Labels:
     if file_labels is None and config.path is None:
-        raise UserError("noise.kind = 'file' needs noise.path: a file of labels (.npy, .csv or .json)")
+        raise UserError("noise.kind = 'file' needs noise.path: a file of labels (.npy, .csv, .json, or CIFAR-N's .pt)")
     where = f"noise.path {config.path}" if config.path is not None else "file labels"
     if file_labels is None:
         assert config.path is not None

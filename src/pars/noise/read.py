@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,14 +29,12 @@ def read_labels(path: str, classes: Sequence[str] | None = None) -> Labels:
         values = values.reshape(-1)
     if values.ndim != 1:
         raise UserError(f"noise.path {path}: labels must be one per row, but the file has shape {values.shape}")
-    if np.issubdtype(values.dtype, np.integer):
-        return values.astype(np.int64)
     numbers = {name: number for number, name in enumerate(classes or ())}
     labels = np.empty(len(values), np.int64)
     for row, value in enumerate(values.tolist()):
         try:
-            labels[row] = numbers[value] if value in numbers else int(str(value).strip())
-        except ValueError:
+            labels[row] = numbers[value] if isinstance(value, str) and value in numbers else int(str(value).strip())
+        except (ValueError, OverflowError):  # no number, or one that no array of class numbers can hold
             known = f"class numbers or one of: {', '.join(numbers)}" if numbers else "class numbers"
             raise UserError(f"noise.path {path}: row {row} is {value!r}; labels must be {known}") from None
     return labels
@@ -48,10 +47,22 @@ def _read(path: str, csv_type: type) -> npt.NDArray[np.generic]:
     if not file.is_file():
         raise UserError(f"noise.path {path}: there is no such file")
     try:
-        if file.suffix == ".npy":
-            return np.asarray(np.load(file, allow_pickle=False))
-        if file.suffix == ".json":
-            return np.asarray(json.loads(file.read_text(encoding="utf-8")))
+        values = _values(file, csv_type)
+    except PermissionError:
+        raise
+    except Exception as error:  # a damaged or hostile file may raise anything, from TokenError to RecursionError
+        reason = error if str(error) else type(error).__name__
+        raise UserError(f"noise.path {path}: cannot be read as {file.suffix[1:]}: {reason}") from None
+    if values.size == 0:
+        raise UserError(f"noise.path {path}: there is nothing in it")
+    return values
+
+
+def _values(file: Path, csv_type: type) -> npt.NDArray[np.generic]:
+    if file.suffix == ".npy":
+        return np.asarray(np.load(file, allow_pickle=False))
+    if file.suffix == ".json":
+        return np.asarray(json.loads(file.read_text(encoding="utf-8")))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that it is empty, which is said by the caller
         return np.loadtxt(file, dtype=csv_type, delimiter=",", ndmin=2, encoding="utf-8")
-    except (ValueError, OSError) as error:
-        raise UserError(f"noise.path {path}: cannot be read as {file.suffix[1:]}: {error}") from None

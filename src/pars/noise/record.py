@@ -19,8 +19,9 @@ class NoiseRecord:
     convention: inclusive or exclusive (symmetric), the class map (asymmetric), otherwise None.
     rate: the nominal rate; None where there is none (matrix, file).
     seed: None where nothing was drawn (none, file).
-    realised_rate: share of labelled rows whose given label is not the true one.
-    confusion: counts [K][K], rows true, columns given.
+    realised_rate: share of labelled rows whose given label is not the true one; None where no truth is known.
+    n_labelled: how many rows that share is of; all rows with a given label where no truth is known.
+    confusion: counts [K][K], rows true, columns given; None where no truth is known.
     sha256: of the given labels as little-endian int64.
     """
 
@@ -28,9 +29,9 @@ class NoiseRecord:
     convention: str | None
     rate: float | None
     seed: int | None
-    realised_rate: float
+    realised_rate: float | None
     n_labelled: int
-    confusion: tuple[tuple[int, ...], ...]
+    confusion: tuple[tuple[int, ...], ...] | None
     sha256: str
 
     def to_json(self) -> str:
@@ -42,7 +43,8 @@ class NoiseRecord:
         """Return the record a JSON text holds; a UserError if it holds none."""
         try:
             values = json.loads(text)
-            confusion = tuple(tuple(int(count) for count in row) for row in values.pop("confusion"))
+            counts = values.pop("confusion")
+            confusion = None if counts is None else tuple(tuple(int(count) for count in row) for row in counts)
             return cls(**values, confusion=confusion)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise UserError(f"not a noise record: {error}") from None
@@ -57,7 +59,7 @@ class NoisyLabels:
 
 
 def describe(
-    true_labels: Labels,
+    true_labels: Labels | None,
     given_labels: Labels,
     n_classes: int,
     *,
@@ -68,23 +70,28 @@ def describe(
 ) -> NoiseRecord:
     """Return the record that compares given with true labels, both [n]; rows without either label do not count.
 
+    Without true labels it says how the given ones came about, and not how wrong they are.
+
     >>> record = describe(np.array([0, 1, -1]), np.array([0, 0, -1]), 2, kind="file")
     >>> record.realised_rate, record.n_labelled, record.confusion
     (0.5, 2, ((1, 0), (1, 0)))
     """
-    labelled = (true_labels >= 0) & (given_labels >= 0)
-    n_labelled = int(labelled.sum())
-    pairs = true_labels[labelled] * n_classes + given_labels[labelled]
-    counts = np.bincount(pairs, minlength=n_classes**2).reshape(n_classes, n_classes)
-    wrong = n_labelled - int(np.trace(counts))
+    labelled = given_labels >= 0
+    confusion, realised_rate = None, None
+    if true_labels is not None:
+        labelled &= true_labels >= 0
+        pairs = true_labels[labelled] * n_classes + given_labels[labelled]
+        counts = np.bincount(pairs, minlength=n_classes**2).reshape(n_classes, n_classes)
+        confusion = tuple(tuple(row) for row in counts.tolist())
+        realised_rate = (len(pairs) - int(np.trace(counts))) / max(1, len(pairs))
     return NoiseRecord(
         kind=kind,
         convention=convention,
         rate=rate,
         seed=seed,
-        realised_rate=wrong / max(1, n_labelled),
-        n_labelled=n_labelled,
-        confusion=tuple(tuple(row) for row in counts.tolist()),
+        realised_rate=realised_rate,
+        n_labelled=int(labelled.sum()),
+        confusion=confusion,
         sha256=labels_sha256(given_labels),
     )
 

@@ -124,6 +124,8 @@ def check_matrix(matrix: npt.NDArray[np.generic], n_classes: int, where: str) ->
         if bad.any():
             column = int(np.flatnonzero(bad)[0])
             raise UserError(f"{where}: entry [{row}, {column}] is {values[column]}; probabilities are >= 0 and finite")
-        if abs(values.sum() - 1) > 1e-6:
-            raise UserError(f"{where}: row {row} sums to {values.sum():.6g}; each row must sum to 1")
+        with np.errstate(over="ignore"):  # becomes inf, and is reported
+            total = values.sum()
+        if abs(total - 1) > 1e-6:
+            raise UserError(f"{where}: row {row} sums to {total:.6g}; each row must sum to 1")
     return result

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pars.errors import UserError
+from pars.files import write_atomically
 
 # Okabe & Ito: told apart by colour-blind eyes, and by their lightness in grey.
 BLUE, VERMILLION, GREEN, ORANGE, SKY, PURPLE = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7"
@@ -62,7 +63,9 @@ def write(figure: Figure, path: Path) -> Figure:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with style():
-            figure.savefig(path, format=kind, metadata=metadata, facecolor="white")
+            write_atomically(
+                path, lambda beside: figure.savefig(beside, format=kind, metadata=metadata, facecolor="white")
+            )
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror or error}") from error
     return figure

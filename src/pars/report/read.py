@@ -202,10 +202,13 @@ def read_labels(path: Path) -> Labels:
 def read_rows(path: Path, n_rows: int) -> RowRecord:
     """The record of a stage end, one entry per row of labels.csv."""
     try:
+        path.open("rb").close()  # safetensors calls a file missing that may not be read
         with safe_open(str(path), framework="numpy") as file:
             note = json.loads((file.metadata() or {})["pars"])
             epoch = int(note["epoch"])
             confidence, predicted, given = (file.get_tensor(key) for key in ROW_KEYS)
+    except PermissionError:
+        raise
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path} is not a row record written by pars, or is damaged: {error}") from error
     for key, values in zip(ROW_KEYS, (confidence, predicted, given), strict=True):

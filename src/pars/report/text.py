@@ -14,6 +14,13 @@ from pars.report.read import Run
 from pars.report.summary import summary
 
 BLOCKS = "▁▂▃▄▅▆▇█"
+# What each network reads of [model]; the other fields, there with their defaults, say nothing about it.
+NETWORK_FIELDS = {
+    "preact_resnet18": ("name", "width"),
+    "small_cnn": ("name", "width"),
+    "mlp": ("name", "hidden", "batch_norm", "dropout"),
+    "linear": ("name",),
+}
 SELECTION_ROWS = {
     "ambiguous": "ambiguous",
     "pseudo_accuracy": "predictions right",
@@ -28,9 +35,9 @@ SELECTION_ROWS = {
 def overview(run: Run, *, defaults: Mapping[str, Any] | None = None) -> Group:
     """What was trained, how it ended, what each stage did. `defaults` as in `summary`; without it all settings show."""
     facts = summary(run, defaults=defaults)
-    parts: list[Table] = [trained_table(facts)]
+    parts: list[Table | Text] = [trained_table(facts)]
     if facts["test"] or facts["holdout"]:
-        parts.append(outcome_table(facts))
+        parts += [outcome_table(facts), curve_line(facts["curve"])]
     if facts["stages"]:
         parts.append(stages_table(facts))
     if any(stage["selection"] for stage in facts["stages"]):
@@ -54,7 +61,7 @@ def trained_table(facts: Mapping[str, Any]) -> Table:
         ("data", f"{data['name']}: {rows}{held_out}"),
         ("noise", noise_words(facts["noise"])),
         ("method", method_words(facts["method"])),
-        ("network", settings_words(facts["model"])),
+        ("network", network_words(facts["model"])),
         ("seed", str(facts["seed"])),
         ("training", f"{done} · {cost}"),
     ):
@@ -78,6 +85,11 @@ def method_words(method: Mapping[str, Any]) -> str:
     return f"{method['kind']}: {settings_words(method['parameters'])}"
 
 
+def network_words(model: Mapping[str, Any]) -> str:
+    fields = NETWORK_FIELDS.get(model.get("name", ""), tuple(model))  # of "auto", or one not known here: all
+    return settings_words({key: value for key, value in model.items() if key in fields})
+
+
 def settings_words(settings: Mapping[str, Any]) -> str:
     """`name = value` of each; the name of a network stands alone."""
     words = [str(value) if key == "name" else f"{key} = {setting(value)}" for key, value in settings.items()]
@@ -94,22 +106,24 @@ def outcome_table(facts: Mapping[str, Any]) -> Table:
     table = Table(title="\naccuracy (%)", title_justify="left", title_style="bold", caption_justify="left", box=None)
     for name in ("", "last", "mean of last 10", "best", "at epoch"):
         table.add_column(name, justify="right" if name else "left", no_wrap=True)
-    for split, name in (("test", "test"), ("holdout", "held-out given labels")):
+    for split, name in (("test", "test"), ("holdout", "held-out labels")):
         for weights, kind in (("ema", "averaged weights"), ("raw", "raw weights")):
             if facts[split]:
                 numbers = facts[split][weights]
                 shown = [f"{numbers[key]:.2f}" for key in ("last", "last10", "best")]
                 headline = "bold" if (split, weights) == ("test", "ema") else ""
                 table.add_row(f"{name}, {kind}", *shown, str(numbers["best_epoch"]), style=headline)
-    curve = facts["curve"]
-    values = curve["ema"]
-    table.caption = Text.assemble(
-        ("best is picked by the same labels it is measured on: optimistic\n", "dim"),
-        f"{min(values):.1f} {sparkline(values)} {max(values):.1f}",
-        (f"  epochs {curve['epochs'][0]} to {curve['epochs'][-1]}", "dim"),
-        style="not italic",
-    )
+    table.caption = Text("best is picked by the same labels it is measured on: optimistic", "dim not italic")
     return table
+
+
+def curve_line(curve: Mapping[str, Any]) -> Text:
+    """The headline curve on one line of at most 80 columns."""
+    values, epochs = curve["ema"], curve["epochs"]
+    return Text.assemble(
+        f"{min(values):.1f} {sparkline(values, width=48)} {max(values):.1f}",
+        (f"  epochs {epochs[0]} to {epochs[-1]}", "dim"),
+    )
 
 
 def stages_table(facts: Mapping[str, Any]) -> Table:
@@ -150,7 +164,7 @@ def comparison_table(results: Mapping[str, Mapping[str, Any]]) -> Table:
     """Test accuracy of several runs by name, each as in result.json; the best of each column is bold."""
     table = Table(title="test accuracy (%)", title_justify="left", title_style="bold", box=None)
     table.add_column("method")
-    keys = {"last": "last epoch", "last10": "mean of last 10", "best": "best epoch (optimistic)"}
+    keys = {"last": "last", "last10": "mean of last 10", "best": "best (optimistic)"}
     for heading in keys.values():
         table.add_column(heading, justify="right")
     numbers = {name: result.get("test", {}).get("ema", {}) for name, result in results.items()}

@@ -1,0 +1,84 @@
+"""Files on a user's disk: paths as people write them, and files that are replaced whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pars.errors import UserError
+
+PART = ".part"  # how the name of a file ends that is still being written
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class NoSpace(UserError):
+    """The disk, the quota or the limit of a process is used up."""
+
+
+def expanded(path: str) -> Path:
+    """The path with `~` and `~name` replaced by the home folder."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:  # no such user, or no HOME
+        raise UserError(f"{path}: there is no home folder to put in place of ~ ({error})") from None
+
+
+@contextmanager
+def guarded(path: Path) -> Iterator[None]:
+    """Turn a full disk into an error a user can act on; any other error names `path`, not the file beside it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL:
+            raise NoSpace(f"no space left to write {path}; what was there before is intact") from error
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+    """`write` fills a file beside `path`; only when it is whole and on disk does it take the name.
+
+    What a symbolic link points to is replaced, not the link; a pipe or a device is written into.
+    """
+    path = path.resolve() if path.is_symlink() else path
+    if path.exists() and not path.is_file():
+        _write_into(path, write)
+        return
+    # A name of its own: `x.part` may be the user's, or that of another process. Short: names have a limit.
+    beside = path.with_name(f".{path.name[:40]}.{secrets.token_hex(4)}{PART}")
+    with guarded(path):
+        beside.touch(exist_ok=False)
+        try:
+            mode = beside.stat().st_mode
+            write(beside)
+            beside.chmod(mode)  # as any new file has it; safetensors makes files that only their owner may read
+            with beside.open("rb+") as file:
+                os.fsync(file.fileno())
+            beside.replace(path)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
+
+
+def _write_into(path: Path, write: Callable[[Path], None]) -> None:
+    """Through a file elsewhere: writers of pictures and tensors want one they can go back in."""
+    with tempfile.TemporaryDirectory() as folder, guarded(path):
+        whole = Path(folder) / "whole"
+        write(whole)
+        with path.open("wb", buffering=0) as stream:  # unbuffered: an error is raised here, not at the closing
+            rest = memoryview(whole.read_bytes())
+            while rest:
+                rest = rest[stream.write(rest) :]
+
+
+def write_text(path: Path, text: str) -> None:
+    def write(beside: Path) -> None:
+        beside.write_text(text, encoding="utf-8")
+
+    write_atomically(path, write)
