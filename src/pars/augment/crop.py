@@ -57,7 +57,7 @@ def crop_flip(
     n, channels, height, width = x.shape
     high, wide = size or height, size or width
     if one_by_one(x):
-        return _slices(_padded(x, pad, pad_mode), crop, flip, (high, wide))
+        return _slices(x, crop, flip, (high, wide), pad, pad_mode)
     down, across = torch.arange(high, device=x.device), torch.arange(wide, device=x.device)
     top = down + crop[:, :1]  # [n, high], in padded pixels
     left = torch.where(flip[:, None], wide - 1 - across, across) + crop[:, 1:]  # [n, wide]
@@ -71,25 +71,30 @@ def crop_flip(
     return x.flatten(2).gather(2, index.expand(-1, channels, -1)).view(n, channels, high, wide)
 
 
-def _slices(padded: Tensor, crop: Tensor, flip: Tensor, size: tuple[int, int]) -> Tensor:
-    """The same, image by image."""
-    high, wide = size
-    out = padded.new_empty(len(padded), padded.shape[1], high, wide)
-    for to, image, (top, left), mirror in zip(out, padded, crop.tolist(), flip.tolist(), strict=True):
-        piece = image[:, top : top + high, left : left + wide]
-        to.copy_(piece.flip(2) if mirror else piece)
+def _slices(x: Tensor, crop: Tensor, flip: Tensor, size: tuple[int, int], pad: int, pad_mode: PadMode) -> Tensor:
+    """The same, image by image: what lies inside the image is a slice of it, the rest stays black or is mirrored."""
+    (high, wide), (height, width) = size, x.shape[2:]
+    out = x.new_zeros(len(x), x.shape[1], high, wide)
+    for to, image, (top, left), mirror in zip(out, x, (crop - pad).tolist(), flip.tolist(), strict=True):
+        above, before = max(-top, 0), max(-left, 0)  # lines and columns outside
+        piece = image[:, max(top, 0) : min(top + high, height), max(left, 0) : min(left + wide, width)]
+        below, after = high - above - piece.shape[1], wide - before - piece.shape[2]
+        if mirror:
+            piece, before, after = piece.flip(2), after, before
+        to[:, above : high - below, before : wide - after] = piece
+        if pad_mode == "reflect":
+            _mirror_ends(to, 1, above, below)
+            _mirror_ends(to, 2, before, after)
     return out
 
 
-def _padded(x: Tensor, pad: int, pad_mode: PadMode) -> Tensor:
-    if not pad:
-        return x
-    if pad_mode == "zero":
-        return F.pad(x, (pad, pad, pad, pad))
-    for dim in (2, 3):  # torch reflects floating-point images only
-        before, after = x.narrow(dim, 1, pad).flip(dim), x.narrow(dim, x.shape[dim] - 1 - pad, pad).flip(dim)
-        x = torch.cat([before, x, after], dim)
-    return x
+def _mirror_ends(image: Tensor, dim: int, first: int, last: int) -> None:
+    """Fill the first and last lines with the mirror image of what follows and precedes them."""
+    n = image.shape[dim]
+    if first:
+        image.narrow(dim, 0, first).copy_(image.narrow(dim, first + 1, first).flip(dim))
+    if last:
+        image.narrow(dim, n - last, last).copy_(image.narrow(dim, n - 2 * last - 1, last).flip(dim))
 
 
 @dataclass(frozen=True)

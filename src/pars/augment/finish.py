@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from pars.augment.view import one_by_one
+
 
 @dataclass(frozen=True)
 class Normalise:
@@ -24,7 +26,10 @@ class Normalise:
     def __call__(self, x: Tensor) -> Tensor:
         scale = torch.tensor([1 / (255 * s) for s in self.std], device=x.device)[:, None, None]
         shift = torch.tensor([-m / s for m, s in zip(self.mean, self.std, strict=True)], device=x.device)[:, None, None]
-        return x.to(torch.float32).mul_(scale).add_(shift)
+        out = torch.empty(x.shape, device=x.device)
+        for part, pixels in zip(out, x, strict=True) if one_by_one(x) else ((out, x),):
+            part.copy_(pixels).mul_(scale).add_(shift)
+        return out
 
 
 @dataclass(frozen=True)

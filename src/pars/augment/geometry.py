@@ -11,6 +11,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from pars.augment.view import one_by_one
+
 Floats = npt.NDArray[np.float64]
 
 ONE = 1 << 16
@@ -70,6 +72,8 @@ def warp(x: Tensor, fixed: Tensor, fill: int = 0) -> Tensor:
     >>> warp(x, torch.from_numpy(fixed_point(translate_x(np.array([1.0]))))).tolist()
     [[[[2, 3, 0]]]]
     """
+    if len(x) == 1 and one_by_one(x) and fixed[0, [0, 1, 3, 4]].tolist() == [ONE, 0, 0, ONE]:
+        return _shift(x, *(fixed[0, [2, 5]] >> 16).tolist(), fill=fill)
     n, channels, height, width = x.shape
     down = torch.arange(height, dtype=torch.int32, device=x.device)[:, None]
     across = torch.arange(width, dtype=torch.int32, device=x.device)
@@ -84,6 +88,16 @@ def warp(x: Tensor, fixed: Tensor, fill: int = 0) -> Tensor:
     index = from_y.mul_(width).add_(from_x).add_(1).bitwise_and_(inside).view(n, 1, -1).long()
     source = torch.cat([x.new_full((n, channels, 1), fill), x.flatten(2)], dim=2)
     return source.gather(2, index.expand(-1, channels, -1)).view(x.shape)
+
+
+def _shift(x: Tensor, right: int, down: int, *, fill: int) -> Tensor:
+    """Show the picture from (right, down) on: whole lines are copied."""
+    height, width = x.shape[2:]
+    out = torch.full_like(x, fill)
+    seen = x[..., max(down, 0) : max(height + down, 0), max(right, 0) : max(width + right, 0)]
+    top, left = max(-down, 0), max(-right, 0)
+    out[..., top : top + seen.shape[2], left : left + seen.shape[3]] = seen
+    return out
 
 
 def _matrices(like: Floats, **entries: Floats) -> Floats:
