@@ -53,6 +53,6 @@ def pillow_strong(pixels: Pixels) -> Image.Image:
 
 
 def to_tensor(picture: Image.Image) -> torch.Tensor:
-    """What a data loader makes of a picture: [C, H, W] in 0..1, normalised."""
+    """What a data loader makes of a picture: [C, H, W] in 0..1, then a normalised copy."""
     pixels = torch.from_numpy(np.array(picture)).permute(2, 0, 1).contiguous().to(torch.float32).div(255)
-    return pixels.sub_(torch.tensor(MEAN)[:, None, None]).div_(torch.tensor(STD)[:, None, None])
+    return pixels.clone().sub_(torch.tensor(MEAN)[:, None, None]).div_(torch.tensor(STD)[:, None, None])

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pars.augment.amounts import centred
 from pars.augment.operations import NUMBER, Floats, Ints, perform, program
-from pars.augment.view import Crop, Params, in_parts
+from pars.augment.view import Crop, Params
 
 Policy = Literal["cifar10", "imagenet"]
 LEVELS = 9  # levels run from 0 to 9
@@ -104,4 +104,4 @@ class AutoAugment:
         return params | program(op, amount, shape)
 
     def apply(self, x: Tensor, params: Params) -> Tensor:
-        return in_parts(lambda x, params: perform(self.crop.apply(x, params), params, self.fill), x, params)
+        return perform(self.crop.apply(x, params), params, self.fill)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from pars.augment.view import one_by_one
@@ -79,14 +80,11 @@ def warp(x: Tensor, fixed: Tensor, fill: int = 0) -> Tensor:
     across = torch.arange(width, dtype=torch.int32, device=x.device)
     # 32 bits hold any position up to 8 192 pixels a side and halve the traffic; larger pictures would not fit a batch.
     a, b, c, d, e, f = (v[:, None, None] for v in fixed.to(torch.int32).unbind(1))
-    from_x = (a * across + (b * down + c)) >> 16  # [n, H, W]
-    from_y = (d * across + (e * down + f)) >> 16
-    # Negative where any of x, y, W-1-x, H-1-y is: the sign bit alone says "outside". (Comparisons are slower.)
-    inside = (from_x | from_y).bitwise_or_(width - 1 - from_x).bitwise_or_(height - 1 - from_y)
-    inside = (inside >> 31).bitwise_not_()  # all bits set inside, none outside
-    # One pixel of fill comes first, at 0, where all that is outside points.
-    index = from_y.mul_(width).add_(from_x).add_(1).bitwise_and_(inside).view(n, 1, -1).long()
-    source = torch.cat([x.new_full((n, channels, 1), fill), x.flatten(2)], dim=2)
+    # One pixel of fill all around, and positions pushed onto it: cheaper than asking whether each pixel is inside.
+    from_x = ((a * across + (b * down + (c + ONE))) >> 16).clamp_(0, width + 1)  # [n, H, W], in padded pixels
+    from_y = ((d * across + (e * down + (f + ONE))) >> 16).clamp_(0, height + 1)
+    index = from_y.mul_(width + 2).add_(from_x).view(n, 1, -1).long()
+    source = F.pad(x, (1, 1, 1, 1), value=fill).flatten(2)
     return source.gather(2, index.expand(-1, channels, -1)).view(x.shape)
 
 

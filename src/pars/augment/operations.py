@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from pars.augment import blend, geometry, tone
-from pars.augment.view import Params
+from pars.augment.view import Params, one_by_one
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -83,10 +83,9 @@ def program(op: Ints, amount: Floats, shape: tuple[int, ...]) -> Params:
 def perform(x: Tensor, params: Params, fill: int = 0) -> Tensor:
     """Do each image's program to it. Shapes: x [n, C, H, W] uint8 -> the same; `fill` is the grey of what moves in."""
     group = GROUP[params["op"].cpu().numpy()]  # on the CPU: grouping on a device would wait for it
-    if len(x) == 1:
-        for k, number in enumerate(group[0]):
-            x = _do(GROUPS[number], x, params["amount"][:, k], params["map"][:, k], fill=fill)
-        return x
+    if one_by_one(x):
+        programs = zip(x.split(1), group.tolist(), params["amount"].split(1), params["map"].split(1), strict=True)  # type: ignore[no-untyped-call]
+        return torch.cat([_follow(*its, fill=fill) for its in programs])
     for k in range(group.shape[1]):
         # Sorted by group, done group by group, and put back: whole rows are copied, which is next to free, where
         # writing to scattered rows of the batch would cost as much as an operation.
@@ -97,6 +96,13 @@ def perform(x: Tensor, params: Params, fill: int = 0) -> Tensor:
         columns = [torch.split(values, sizes) for values in (x.index_select(0, at), amount, matrix)]
         parts = [_do(name, *its, fill=fill) for name, *its in zip(GROUPS, *columns, strict=True) if len(its[0])]
         x = torch.cat(parts).index_select(0, torch.from_numpy(np.argsort(order)).to(x.device))
+    return x
+
+
+def _follow(x: Tensor, program: list[int], amount: Tensor, matrix: Tensor, *, fill: int) -> Tensor:
+    """One image through its program."""
+    for k, group in enumerate(program):
+        x = _do(GROUPS[group], x, amount[:, k], matrix[:, k], fill=fill)
     return x
 
 

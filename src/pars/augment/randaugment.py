@@ -12,7 +12,7 @@ from torch import Tensor
 from pars.augment.amounts import centred, plain
 from pars.augment.cutout import cut_out, cutout_boxes
 from pars.augment.operations import NUMBER, RANDAUGMENT, perform, program
-from pars.augment.view import Crop, Params, in_parts
+from pars.augment.view import Crop, Params
 
 Flavour = Literal["fixmatch", "uniform", "fixed"]
 GREY = 127  # what FixMatch paints a cutout with
@@ -58,9 +58,6 @@ class RandAugment:
         return params | program(op, amount, shape) | {"cutout": cutout_boxes(rng, side, shape)}
 
     def apply(self, x: Tensor, params: Params) -> Tensor:
-        return in_parts(self._apply, x, params)
-
-    def _apply(self, x: Tensor, params: Params) -> Tensor:
         x = perform(self.crop.apply(x, params), params, self.fill)
         if not self.cutout:
             return x

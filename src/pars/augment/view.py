@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-import torch
 from torch import Tensor
 
 Params = dict[str, Tensor]  # each [n, ...], on the CPU when drawn; row i belongs to sample i
@@ -88,10 +86,3 @@ every operation would fetch it from memory anew, and whole lines are copied wher
 
 def one_by_one(x: Tensor) -> bool:
     return x.device.type == "cpu" and x.shape[2] * x.shape[3] >= LARGE
-
-
-def in_parts(change: Callable[[Tensor, Params], Tensor], x: Tensor, params: Params) -> Tensor:
-    """Apply a chain of operations to the batch, or to large pictures one by one: the pixels are the same."""
-    if len(x) < 2 or not one_by_one(x):
-        return change(x, params)
-    return torch.cat([change(x[i : i + 1], rows(params, i, i + 1)) for i in range(len(x))])
