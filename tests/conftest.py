@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import signal
+
 import torch
 
 torch.set_num_threads(1)
+
+
+# A shell starts background jobs deaf to Ctrl-C, and nohup to a hang-up. pars respects that; the tests of both must not.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+for number in (signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_DFL)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pars.engine import RunFolder, write_atomically, write_text
+from pars.engine import RunFolder, write_atomically
 from pars.errors import UserError
 
 FULL = Path("/dev/full")
@@ -69,16 +69,79 @@ def test_epochs_after_the_checkpoint_are_forgotten(tmp_path: Path) -> None:
 
 def test_a_folder_that_holds_a_run_is_not_taken(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "a" / "b")
-    folder.create()
-    folder.create()  # nothing was written yet
-    write_text(folder.config, "")
+    with folder.begin({}):
+        pass
+    with folder.begin({folder.config: ""}):  # nothing was written yet
+        pass
     with pytest.raises(UserError, match=r"already holds a run; `pars resume"):
-        folder.create()
+        folder.check_free()
 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("")
     with pytest.raises(UserError, match="is a file, expected a folder"):
-        RunFolder(tmp_path / "x").create()
+        RunFolder(tmp_path / "x").check_free()
+    with pytest.raises(UserError, match=r"cannot make the run folder .*y: .*x is not a folder"):
+        RunFolder(tmp_path / "x" / "y").check_free()
+
+
+def test_a_lock_left_by_a_kill_does_not_make_a_folder_a_run(tmp_path: Path) -> None:
+    (tmp_path / "lock").touch()
+    RunFolder(tmp_path).check_free()
+    (tmp_path / "other").touch()
+    with pytest.raises(UserError, match="is not empty and not a run"):
+        RunFolder(tmp_path).check_free()
+
+
+def test_a_run_begun_by_another_process_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.check_free()
+    with RunFolder(tmp_path / "run").begin({folder.config: "theirs"}):
+        ours = folder.begin({folder.config: "ours"})
+        with pytest.raises(UserError, match="is in use by another process"), ours:
+            pass
+    with pytest.raises(UserError, match="already holds a run"), folder.begin({folder.config: "ours"}):
+        pass
+    assert folder.config.read_text() == "theirs"
+
+
+def test_text_that_utf_8_cannot_hold_is_shown_before_anything_is_made(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "deep" / "run")
+    texts = {folder.labels: "row\n0,fine\n1,\ud800bad\n2,fine\n", folder.config: ""}
+    with pytest.raises(UserError, match=r"labels.csv would hold '1,\\ud800bad', which"), folder.begin(texts):
+        pass
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_that_failed_after_it_began_is_kept(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "deep" / "run")
+    with pytest.raises(KeyboardInterrupt), folder.begin({folder.config: "mine"}):
+        raise KeyboardInterrupt
+    assert [path.name for path in folder.path.iterdir()] == ["config.toml"]
+
+
+@pytest.mark.parametrize("line", ["3", "null", "[]", "{}", '{"epoch": "1"}', '{"epoch": true}', "[" * 100_000, "nope"])
+def test_a_damaged_log_is_named_and_kept(tmp_path: Path, line: str) -> None:
+    folder = RunFolder(tmp_path)
+    folder.metrics.write_text('{"epoch": 1}\n' + line + "\n")
+    for work in (folder.read_metrics, lambda: folder.keep_metrics(0)):
+        with pytest.raises(UserError, match=r"metrics.jsonl is damaged"):
+            work()
+    assert line in folder.metrics.read_text()
+
+
+def test_a_log_that_is_a_folder_or_no_text_is_named(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.metrics.write_bytes(b'{"epoch": 1, "stage": "\xff"}\n')
+    with pytest.raises(UserError, match=r"metrics.jsonl is damaged"):
+        folder.read_metrics()
+    folder.metrics.unlink()
+    folder.metrics.mkdir()
+    with pytest.raises(UserError, match=r"metrics.jsonl is damaged"):
+        folder.read_metrics()
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b", "\ud800"])
+def test_a_name_that_no_folder_can_have_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match="cannot make the run folder"):
-        RunFolder(tmp_path / "x" / "y").create()
+        RunFolder(tmp_path / name).check_free()

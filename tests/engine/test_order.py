@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pars import seeds
 from pars.engine import TrainConfig
 from pars.engine.order import Order, Scheduled, schedule, steps_in_epoch
 from pars.errors import UserError
@@ -43,8 +45,8 @@ def laid_out(
     return scheduled
 
 
-def counts(batches: list[npt.NDArray[np.int64]]) -> Counter[int]:
-    return Counter(np.concatenate(batches).tolist())
+def counts(batches: Sequence[npt.NDArray[np.int64]]) -> Counter[int]:
+    return Counter(np.concatenate(list(batches)).tolist())
 
 
 @given(n=st.integers(1, 300), batch_size=st.integers(1, 128), epoch=st.integers(0, 50))
@@ -67,7 +69,7 @@ def test_a_three_times_larger_batch_is_three_whole_passes(n: int, batch_size: in
     assert len(batches) == len(scheduled.labelled.epoch(0))
     assert counts(batches) == Counter(dict.fromkeys(range(n), 3))
     assert max(map(len, batches)) - min(map(len, batches)) <= 1
-    passes = np.concatenate(batches).reshape(3, n)
+    passes = np.concatenate(list(batches)).reshape(3, n)
     assert all(sorted(one) == list(range(n)) for one in passes.tolist())
 
 
@@ -90,7 +92,7 @@ def test_the_order_is_a_pure_function_of_seed_and_epoch() -> None:
     def flat(seed: int, stream: str, epoch: int) -> list[int]:
         order = Order(np.arange(50), seed, stream, 120, 7)
         order.epoch(9)  # asking for another epoch first changes nothing
-        return [int(row) for row in np.concatenate(order.epoch(epoch))]
+        return [int(row) for row in np.concatenate(list(order.epoch(epoch)))]
 
     assert flat(1, "labelled", 4) == flat(1, "labelled", 4)
     others = [flat(2, "labelled", 4), flat(1, "more", 4), flat(1, "labelled", 5)]
@@ -143,3 +145,26 @@ def test_stages_that_do_not_add_up_are_an_error() -> None:
 def test_steps_in_an_epoch_of_the_papers_settings() -> None:
     assert steps_in_epoch(50_000, 128, None) == 391
     assert steps_in_epoch(4_000, 128, 391) == 391
+
+
+def test_batches_are_cut_from_the_passes_laid_end_to_end() -> None:
+    order = Order(np.arange(7), 5, "more", 24, 5)
+    passes = [np.arange(7)[seeds.generator(5, "order/more", 3, index).permutation(7)] for index in range(4)]
+    whole = np.concatenate(passes)
+    batches = order.epoch(3)
+    for step in (4, 0, 2, 1, 3):  # in any order, as after a resume
+        assert batches[step].tolist() == whole[step * 24 // 5 : (step + 1) * 24 // 5].tolist()
+    assert [b.tolist() for b in batches[1:3]] == [batches[1].tolist(), batches[2].tolist()]
+    assert len(list(batches)) == len(batches) == 5
+
+
+def test_an_epoch_of_any_length_is_not_built_at_once() -> None:
+    batches = laid_out(60, batch_size=16, steps=10**9).labelled.epoch(0)
+    assert len(batches) == 10**9
+    assert len(batches[10**9 - 1]) == 16
+
+
+@pytest.mark.parametrize(("n", "batch_size", "smallest"), [(3, 2, 1), (4, 2, 2), (10, 4, 3), (6, 1, 1)])
+def test_the_smallest_batch_is_known_beforehand(n: int, batch_size: int, smallest: int) -> None:
+    order = laid_out(n, batch_size=batch_size).labelled
+    assert order.smallest == min(map(len, order.epoch(0))) == smallest

@@ -16,7 +16,7 @@ from pars.methods import PARS
 
 
 def test_lines_go_to_stderr_one_per_epoch(capsys: pytest.CaptureFixture[str]) -> None:
-    trainer = make_trainer(PARS(warm_up=2), data=toy(), watcher=Lines())
+    trainer = make_trainer(PARS(warm_up=2, tau=0.4), data=toy(), watcher=Lines())
     trainer.run()
     out, err = capsys.readouterr()
     assert out == ""

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from engine.helpers import SHORT, assert_identical, make_trainer, toy
 from engine.test_trainer import HELD, Peers
 from pars.engine import Interrupted, Quiet, RunFolder, Trainer
+from pars.engine.checkpoint import load_tensors, save_tensors
 from pars.errors import UserError
 from pars.methods import PARS, Method, Supervised
 
@@ -164,4 +166,46 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
     checkpoint = RunFolder(tmp_path).checkpoint
     checkpoint.write_bytes(checkpoint.read_bytes()[:-100])
     with pytest.raises(UserError, match=r"checkpoint\.safetensors is not a file written by pars, or is damaged"):
+        trainer_in(tmp_path, METHODS["pars"]).restore()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"note": {"epoch": 99}},
+        {"note": {"step": -1}},
+        {"note": {"work": None}},
+        {"note": {"meter": []}},
+        {"lost": "optimiser.0.0.momentum_buffer", "added": {"optimiser.0.0.momentum_buffer": torch.zeros(1)}},
+        {"added": {"optimiser.0.99.momentum_buffer": torch.zeros(1)}},
+        {"lost": "raw.0.head.bias"},
+        {"lost": "meter.loss/raw"},
+        {"added": {"meter.loss/raw": torch.zeros(2)}},
+    ],
+)
+def test_a_checkpoint_that_does_not_fit_leaves_the_log_alone(damage: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        trainer_in(tmp_path, METHODS["pars"], StopAt(4)).run()
+    folder = RunFolder(tmp_path)
+    tensors, note = load_tensors(folder.checkpoint)
+    tensors.pop(damage.get("lost", ""), None)
+    save_tensors(folder.checkpoint, tensors | damage.get("added", {}), note | damage.get("note", {}))
+    folder.append_metrics({"epoch": 2})  # what a resume would forget
+    before = folder.metrics.read_bytes()
+    with pytest.raises(UserError, match=r"checkpoint\.safetensors does not fit"):
+        trainer_in(tmp_path, METHODS["pars"]).restore()
+    assert folder.metrics.read_bytes() == before
+
+
+def test_a_lost_checkpoint_does_not_cost_the_epochs_of_the_log(tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        trainer_in(tmp_path, METHODS["pars"], StopAt(7)).run()
+    folder = RunFolder(tmp_path)
+    folder.checkpoint.unlink()
+    with pytest.raises(UserError, match=r"checkpoint.safetensors is missing, but the run has 2 epochs in its log"):
+        trainer_in(tmp_path, METHODS["pars"]).restore()
+    assert len(folder.read_metrics()) == 2
+    folder.metrics.unlink()
+    folder.model.touch()
+    with pytest.raises(UserError, match=r"checkpoint.safetensors is missing, but the run has a trained model"):
         trainer_in(tmp_path, METHODS["pars"]).restore()

@@ -208,26 +208,6 @@ def test_the_number_of_networks_must_fit_the_method() -> None:
         Trainer(method=Peers(), data=toy(), networks=[network()], views=views(), config=SHORT, seed=0)
 
 
-def test_a_loss_that_is_not_a_number_stops_the_run_and_spares_the_checkpoint(tmp_path: Path) -> None:
-    def tell(at: Step) -> None:
-        if at.progress > 0.6:
-            with torch.no_grad():
-                next(at.net.module.parameters()).fill_(float("nan"))
-
-    trainer = make_trainer(Spy(tell=tell), folder=tmp_path)
-    with pytest.raises(UserError, match=r"not finite in epoch 3: \{'ce': nan\}; a smaller train\.lr may help"):
-        trainer.run()
-    tensors, note = load_tensors(tmp_path / "checkpoint.safetensors")
-    assert note["epoch"] == 2
-    assert all(tensor.isfinite().all() for tensor in tensors.values())
-    assert len(RunFolder(tmp_path).read_metrics()) == 2
-
-
-def test_a_diverging_run_says_so() -> None:
-    with pytest.raises(UserError, match="a loss is not finite"):
-        make_trainer(Supervised(), config=replace(SHORT, epochs=20, lr=1e30)).run()
-
-
 def test_rows_without_any_label_cannot_be_trained_on() -> None:
     with pytest.raises(UserError, match="no labelled rows"):
         make_trainer(Supervised(), data=toy(unlabelled=60))

@@ -89,7 +89,10 @@ def expected_from_arrays(
 
     sure = [p.max() > m.tau for p in raw]
     covered = [m.raw_anchor == "all" or s for s in sure]
-    losses = {"raw": subset_mean(m, [robust(p, y) for p, y in zip(raw, labels, strict=True)], covered)}
+    right = [int(p.argmax()) == y for p, y in zip(raw, labels, strict=True) if p.max() > m.tau]
+    odds = min(1.0, (sum(right) + len(raw) / 100) / (len(right) - sum(right) + len(raw) / 100))
+    weight = odds if m.pseudo and m.raw_weight == "odds" else 1.0
+    losses = {"raw": weight * subset_mean(m, [robust(p, y) for p, y in zip(raw, labels, strict=True)], covered)}
     if m.raw_negative != "none" and m.lambda_N:
         given = m.raw_negative == "given"
         excluded = [[y] for y in labels] if given else others(labels, n_classes, m.negatives, rng)

@@ -24,7 +24,8 @@ def lengths(method: Any, epochs: int = 100) -> list[tuple[str, int]]:
 def test_the_paper_variant_has_the_papers_values() -> None:
     m = PARS.paper()
     assert (m.tau, m.lambda_S, m.lambda_N, m.lambda_R, m.mu, m.robust) == (0.95, 1.0, 0.1, 1.0, 3.0, "nce+mae")
-    assert (m.raw_anchor, m.min_share, m.teacher, m.mask_view) == ("ambiguous", 0.0, "current", "weak")
+    assert (m.raw_anchor, m.raw_weight, m.min_share, m.teacher) == ("ambiguous", "one", 0.0, "current")
+    assert m.mask_view == "weak"
     assert (m.joint_forward, m.pool, m.ramp, m.negatives) == (True, "all", 0.0, 1)
     assert (m.pseudo, m.raw_negative, m.pseudo_negative, m.pseudo_positive) == (True, "complement", True, "ce")
 
@@ -79,6 +80,10 @@ def test_only_the_main_stage_draws_a_second_batch_and_only_if_it_needs_one() -> 
         ({"lambda_N": -0.1}, r"method\.lambda_N is -0\.1"),
         ({"lambda_R": float("nan")}, r"method\.lambda_R is nan"),
         ({"mu": 0}, r"method\.mu is 0"),
+        ({"mu": float("inf")}, r"method\.mu is inf .* at most 1000"),
+        ({"mu": 1e300}, r"method\.mu is 1e\+300"),
+        ({"negatives": 10**9}, r"method\.negatives 10+; .* at most 1000"),
+        ({"lambda_S": 1e300}, r"method\.lambda_S is 1e\+300, expected a number of at least 0 and at most 1e\+06"),
         ({"mu": float("nan")}, r"method\.mu is nan"),
         ({"negatives": 0}, r"method\.negatives 0"),
         ({"robust": "ncee"}, r"no loss 'ncee'"),
@@ -91,5 +96,7 @@ def test_a_wrong_value_is_named(changes: dict[str, Any], said: str) -> None:
 
 @pytest.mark.parametrize("warm_up", [-1, 11])
 def test_a_warm_up_that_does_not_fit_the_run_is_refused(warm_up: int) -> None:
-    with pytest.raises(UserError, match=rf"method\.warm_up is {warm_up} epochs, expected 0 to 10"):
+    with pytest.raises(
+        UserError, match=rf"method\.warm_up is {warm_up} epochs, expected 0 to 10.* set --method\.warm-up too"
+    ):
         PARS(warm_up=warm_up).stages(task(10))

@@ -25,6 +25,7 @@ from methods.reference import (
 )
 from pars.losses import cross_entropy, parse
 from pars.methods import PARS, Losses, Network
+from pars.methods.pars import label_odds
 
 deterministic = settings(derandomize=True, deadline=None, max_examples=150)
 
@@ -40,6 +41,7 @@ methods = st.builds(
     pseudo_negative=st.booleans(),
     pseudo_positive=st.sampled_from(["ce", "robust"]),
     raw_anchor=st.sampled_from(["ambiguous", "all"]),
+    raw_weight=st.sampled_from(["odds", "one"]),
     min_share=st.sampled_from([0.0, 0.25, 1.0]),
     teacher=st.sampled_from(["current", "average"]),
     joint_forward=st.booleans(),
@@ -51,6 +53,7 @@ methods = st.builds(
 VARIANTS: list[dict[str, Any]] = [
     {},
     {"raw_anchor": "ambiguous"},
+    {"raw_weight": "one"},
     {"min_share": 0.25},
     {"min_share": 1.0},
     {"raw_negative": "given"},
@@ -236,3 +239,16 @@ def test_the_warm_up_is_the_mean_robust_loss_on_weak_views(robust: str) -> None:
     expected = np.mean([ROBUST[robust](row, label) for row, label in zip(p, labels.tolist(), strict=True)])
     assert_allclose(loss.item(), expected, rtol=1e-5)
     assert (at.net.forwards, at.net.backwards) == (0, 5)
+
+
+def test_labels_weigh_as_much_as_they_agree_with_sure_predictions() -> None:
+    logits = torch.tensor([[9.0, 0], [9, 0], [9, 0], [0, 9], [0.1, 0], [0, 0.1]])
+    sure = logits.softmax(1).amax(1) > 0.95
+    for labels, odds in (
+        ([0, 0, 0, 1, 1, 1], 1.0),  # all of the sure ones agree
+        ([0, 0, 1, 0, 0, 0], 1.0),  # two of four
+        ([0, 1, 1, 0, 0, 1], (1 / 6 + 0.01) / (3 / 6 + 0.01)),
+        ([1, 1, 1, 0, 0, 1], 0.01 / (4 / 6 + 0.01)),
+    ):
+        assert label_odds(logits, torch.tensor(labels), sure).item() == pytest.approx(odds, rel=1e-6)
+    assert label_odds(logits, torch.tensor([1, 1, 1, 0, 0, 1]), torch.zeros(6, dtype=torch.bool)) == 1  # nobody to ask

@@ -58,3 +58,9 @@ def test_supervised_training_minimises_the_mean_loss_on_given_labels() -> None:
 def test_supervised_training_with_an_unknown_loss_is_refused() -> None:
     with pytest.raises(UserError, match="no loss 'cee'"):
         Supervised(loss="cee").stages(Task(n_rows=1, n_classes=2, labels=torch.tensor([0]), epochs=1))
+
+
+@pytest.mark.parametrize("tau", [2.0, -0.1, math.nan])
+def test_supervised_training_refuses_a_threshold_that_is_no_probability(tau: float) -> None:
+    with pytest.raises(UserError, match=r"method\.tau is .*, expected a number from 0 to 1"):
+        Supervised(tau=tau)

@@ -123,3 +123,18 @@ def test_linear_features_are_the_input_itself() -> None:
 def test_what_cannot_be_built_is_said(config: ModelConfig, shape: tuple[int, ...], n_classes: int, text: str) -> None:
     with pytest.raises(UserError, match=text):
         build(config, shape, n_classes, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("config", "shape"),
+    [
+        (ModelConfig(name="small_cnn", width=10**6), (1, 8, 8)),
+        (ModelConfig(name="preact_resnet18", width=10**18), (3, 32, 32)),
+        (ModelConfig(name="mlp", hidden=(10**9,)), (64,)),
+        (ModelConfig(name="mlp", hidden=(10**5, 10**5)), (64,)),
+        (ModelConfig(name="mlp", hidden=(10**30,)), (64,)),
+    ],
+)
+def test_a_network_that_fits_no_memory_is_refused_without_trying(config: ModelConfig, shape: tuple[int, ...]) -> None:
+    with pytest.raises(UserError, match=r"model.width .* and model.hidden .* parameters, expected at most 1e\+09"):
+        build(config, shape, 10, seed=0)

@@ -57,6 +57,20 @@ def tiny(**changes: Any) -> RunConfig:
     return replace(config, **changes)
 
 
+def write_npz(path: Path, dataset: Dataset) -> Path:
+    """A data set as a user's file."""
+    assert dataset.test is not None
+    np.savez(
+        path,
+        x=dataset.train.inputs,
+        y=dataset.train.labels,
+        x_test=dataset.test.inputs,
+        y_test=dataset.test.labels,
+        classes=np.array(dataset.classes),
+    )
+    return path
+
+
 class StopAfter(Quiet):
     """As if killed right after an epoch was saved."""
 

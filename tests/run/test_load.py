@@ -12,13 +12,14 @@ import torch
 from torch import nn
 
 from pars import run
+from pars.augment import ViewsConfig
 from pars.data import Dataset
-from pars.engine import RunFolder, TrainConfig, Trainer
-from pars.engine.trainer import as_tensor
+from pars.engine import RunFolder, TrainConfig, Trainer, as_tensor, load_tensors
+from pars.engine.checkpoint import save_tensors
 from pars.errors import UserError
 from pars.models import ModelConfig
 from pars.noise import NoiseConfig
-from pars.run.prepare import write_inputs
+from pars.run.prepare import first_files
 from run.helpers import Killed, StopAfter, features, snapshot, tiny
 
 
@@ -26,9 +27,9 @@ def trained(config: run.RunConfig, folder: Path, dataset: Dataset | None = None)
     """A run of which the trainer is at hand."""
     prepared = run.prepare(config, dataset)
     trainer = run.build(config, prepared, RunFolder(folder))
-    folder.mkdir()
-    write_inputs(RunFolder(folder), config, prepared)
-    trainer.run()
+    given = {"dataset": dataset is not None, "networks": False}
+    with RunFolder(folder).begin(first_files(RunFolder(folder), config, prepared, given)):
+        trainer.run()
     return trainer
 
 
@@ -87,6 +88,59 @@ def test_rows_of_another_shape_are_refused(tmp_path: Path) -> None:
     classifier = run.load_run(tmp_path / "run")
     with pytest.raises(UserError, match=r"mine.npz: rows have shape \[3, 8, 8\], the run expects \[1, 8, 8\]"):
         classifier.predict_proba(np.zeros((2, 3, 8, 8), np.uint8), "mine.npz")
+    with pytest.raises(UserError, match=r"inputs: no rows, expected at least one"):
+        classifier.predict_proba(np.zeros((0, 1, 8, 8), np.uint8))
+
+
+def test_rows_without_a_finite_answer_are_named(tmp_path: Path) -> None:
+    run.train(tiny(noise=NoiseConfig()), tmp_path / "run", dataset=features())
+    classifier = run.load_run(tmp_path / "run")
+    rows = features().train.inputs.copy()
+    rows[17, 0] = 3e38  # a column with deviations of a thousandth
+    with pytest.raises(UserError, match=r"mine.npz: row 17 has a value that is not finite once it is standardised"):
+        classifier.predict_proba(rows, "mine.npz")
+    rows[17, 0] = np.nan
+    with pytest.raises(UserError, match=r"row 17"):
+        classifier.predict_proba(rows)
+    with torch.no_grad():
+        next(classifier.networks[0].parameters()).fill_(3e38)
+    with pytest.raises(UserError, match=r"{}: the network has no finite answer to row 0"):
+        classifier.predict_proba(features().train.inputs, "{}")
+
+
+def test_pieces_of_images_are_predicted_as_by_the_trainer(tmp_path: Path) -> None:
+    config = tiny(model=ModelConfig(name="small_cnn", width=4), views=ViewsConfig(size=6))
+    trainer = trained(config, tmp_path / "run")
+    assert trainer.data.test is not None
+    predicted = run.load_run(tmp_path / "run").predict_proba(trainer.data.test.inputs)
+    assert torch.equal(predicted, own_predictions(trainer))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("networks", 0),
+        ("networks", "1"),
+        ("networks", 10**9),
+        ("classes", []),
+        ("classes", "0123456789"),
+        ("classes", [1, 2]),
+        ("input_shape", [8, 8]),
+        ("input_shape", [1, -8, 8]),
+        ("input_shape", [1, 8.0, 8]),
+        ("mean", None),
+        ("mean", [0.1, 0.2]),
+        ("std", [0.0]),
+        ("std", ["x"]),
+    ],
+)
+def test_a_model_whose_note_was_damaged_is_named(key: str, value: object, tmp_path: Path) -> None:
+    run.train(tiny(), tmp_path / "run")
+    path = tmp_path / "run" / "model.safetensors"
+    tensors, note = load_tensors(path)
+    save_tensors(path, tensors, note | {key: value})
+    with pytest.raises(UserError, match=rf"model.safetensors is damaged: .*{key}"):
+        run.load_run(tmp_path / "run")
 
 
 def own_network() -> nn.Module:
@@ -119,7 +173,7 @@ def test_a_users_own_network_resumes_to_the_same_weights(tmp_path: Path) -> None
 def test_a_network_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     run.train(tiny(), tmp_path / "run", networks=[own_network()])
     with pytest.raises(UserError, match=r"model.safetensors does not fit the network"):
-        run.load_run(tmp_path / "run")
+        run.load_run(tmp_path / "run", networks=[nn.Linear(3, 3)])
     with pytest.raises(UserError, match=r"holds 1 network\(s\), 2 were given"):
         run.load_run(tmp_path / "run", networks=[own_network(), own_network()])
     with pytest.raises(UserError, match=r"trains 1 network\(s\), 0 were given"):

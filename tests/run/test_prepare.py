@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,9 +19,9 @@ from pars.data import DataConfig, Dataset, Split
 from pars.engine import RunFolder
 from pars.errors import UserError
 from pars.noise import NoiseConfig, NoiseRecord
-from pars.run import prepare
-from pars.run.prepare import write_inputs
-from run.helpers import SYMMETRIC, features, snapshot, tiny
+from pars.run import RunConfig, prepare, preset
+from pars.run.prepare import first_files
+from run.helpers import SYMMETRIC, features, snapshot, tiny, write_npz
 
 NONE = NoiseConfig()
 
@@ -135,7 +137,7 @@ def test_labels_that_come_wrong_are_described_not_corrupted() -> None:
 def test_labels_of_unknown_quality_have_no_truth() -> None:
     prepared = prepare(tiny(noise=NONE), features(wrong=0.5, truth=False))
     assert prepared.data.train.true_labels is None
-    assert prepared.noise.realised_rate == 0
+    assert prepared.noise.realised_rate is None
 
 
 def test_noise_on_labels_of_unknown_quality_takes_them_for_the_truth() -> None:
@@ -185,6 +187,35 @@ def test_a_missing_value_is_named_by_its_own_row() -> None:
         prepare(tiny(noise=NONE), broken)
 
 
+def with_test(**changes: Any) -> Dataset:
+    dataset = features()
+    assert dataset.test is not None
+    return replace(dataset, test=replace(dataset.test, **changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"inputs": np.full((30, 4), np.nan, np.float32)}, r"clouds \(test\): row 0, column 0 is nan"),
+        ({"inputs": np.zeros((30, 5), np.float32)}, r"clouds \(test\): rows have shape \[5\], those to train on \[4\]"),
+        ({"inputs": np.zeros((30, 4))}, r"clouds \(test\): .*dtype float64, expected float32"),
+        ({"labels": np.full(30, 3)}, r"clouds \(test\): labels: row 0 is 3, expected 0..2"),
+        ({"labels": np.zeros(29, np.int64)}, r"clouds \(test\): labels: shape \[29\], expected one label per row"),
+    ],
+)
+def test_a_test_set_given_from_python_is_checked(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        prepare(tiny(noise=NONE), with_test(**changes))
+
+
+def test_the_preset_for_features_asks_for_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"preset features needs --data.name FILE.npz"):
+        prepare(preset("features")(NONE))
+    write_npz(tmp_path / "features.npz", features())  # by chance of that name: it is taken
+    assert len(prepare(preset("features")(NONE)).data.train) == 60
+
+
 def test_a_class_that_noise_leaves_empty_is_named() -> None:
     lonely = Split(np.zeros((5, 2), np.float32), np.array([0, 0, 0, 1, 2]), None)
     dataset = Dataset("few", lonely, None, ("a", "b", "c"))
@@ -206,10 +237,18 @@ def test_a_test_set_without_labels_is_no_test_set() -> None:
     assert prepare(tiny(noise=NONE), unlabelled).data.test is None
 
 
+def begin(path: Path, config: RunConfig, dataset: Dataset | None = None) -> None:
+    """Write what a run writes before it trains."""
+    folder = RunFolder(path)
+    given = {"dataset": dataset is not None, "networks": False}
+    with folder.begin(first_files(folder, config, prepare(config, dataset), given)):
+        pass
+
+
 def test_the_folder_says_what_was_done_to_the_labels(tmp_path: Path) -> None:
     config = tiny(data=DataConfig(limit=200, labelled=100))
     prepared = prepare(config)
-    write_inputs(RunFolder(tmp_path), config, prepared)
+    begin(tmp_path, config)
     assert NoiseRecord.from_json((tmp_path / "noise.json").read_text()) == prepared.noise
     with (tmp_path / "labels.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -223,7 +262,7 @@ def test_the_folder_says_what_was_done_to_the_labels(tmp_path: Path) -> None:
 def test_without_truth_the_folder_claims_none(tmp_path: Path) -> None:
     config = tiny(noise=NONE)
     dataset = replace(features(truth=False), classes=('a "b"', "c,d", "é"))
-    write_inputs(RunFolder(tmp_path), config, prepare(config, dataset))
+    begin(tmp_path, config, dataset)
     with (tmp_path / "labels.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert set(rows[0]) == {"row", "given"}
@@ -231,13 +270,28 @@ def test_without_truth_the_folder_claims_none(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "noise.json").read_text())["kind"] == "none"
 
 
-def test_a_folder_that_cannot_be_begun_is_left_as_it_was(tmp_path: Path) -> None:
-    config = tiny()
-    (
-        tmp_path / "config.toml"
-    ).mkdir()  # cannot be replaced; config.toml is the last file: the others are written by then
+class FailingWrites:
+    """The n-th file written by a run fails."""
+
+    def __init__(self, n: int, error: BaseException) -> None:
+        self.left, self.error = n, error
+
+    def __call__(self, path: Path, text: str) -> None:
+        self.left -= 1
+        if not self.left:
+            raise self.error
+        path.write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "disk"), KeyboardInterrupt()], ids=repr)
+def test_a_run_that_cannot_be_begun_leaves_nothing(
+    n: int, error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     before = snapshot(tmp_path)
-    with pytest.raises(UserError, match="could not be begun, nothing was written"):
-        write_inputs(RunFolder(tmp_path), config, prepare(config))
+    monkeypatch.setattr("pars.engine.folder.write_text", FailingWrites(n, error))
+    words = "could not be begun, nothing was written: .*disk" if isinstance(error, OSError) else None
+    with pytest.raises(UserError if words else KeyboardInterrupt, match=words):
+        begin(tmp_path / "new" / "deep" / "run", tiny())
     assert snapshot(tmp_path) == before

@@ -165,6 +165,9 @@ def test_a_whole_number_will_do_for_a_number(tmp_path: Path) -> None:
         ("[noise]\nkind = 'symmetric'\nrate = 2\n", "noise.rate must be between 0 and 1, not 2.0"),
         ("[method]\ntau = 2\n", "method.tau is 2.0, expected a number from 0 to 1"),
         ("[data\n", "is not valid TOML: "),
+        ("x = " + "[" * 100_000, "is not valid TOML: "),
+        ("[train]\nlr = 1" + 400 * "0" + "\n", "train.lr is a whole number of 401 digits, expected a number"),
+        ("seed = 1" + 5000 * "0" + "\n", "is not valid TOML: "),
         ("[data]\nname = 'a'\nname = 'b'\n", "is not valid TOML: "),
     ],
 )

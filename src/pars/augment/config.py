@@ -21,6 +21,8 @@ from pars.errors import UserError
 
 IMAGE_VIEWS = ("crop-flip", "resized-crop", "light", "randaugment", "autoaugment")
 FEATURE_VIEWS = ("dropout",)
+# Beyond, nothing of a row is left: at strength 10 an image may be scaled to nothing.
+LARGEST = {"strength": 9, "noise": 1000, "operations": 100}
 
 Weak = Literal["auto", "none", "crop-flip", "resized-crop", "dropout"]
 Strong = Literal["auto", "none", "crop-flip", "resized-crop", "light", "randaugment", "autoaugment", "dropout"]
@@ -151,6 +153,9 @@ def _check(
         value = getattr(config, key)
         if value is not None and not value >= 0:
             raise UserError(f"views.{key} must not be negative, got {value}")
+    for key, most in LARGEST.items():
+        if getattr(config, key) > most:
+            raise UserError(f"views.{key} must be at most {most}, got {getattr(config, key)}")
     if not 0 <= config.mix <= 1:
         raise UserError(f"views.mix must be in [0, 1], got {config.mix}")
     if not image:
@@ -168,6 +173,12 @@ def _check(
         raise UserError(f"{shape[0]} channels need as many means and positive stds, got {list(mean)} and {list(std)}")
     if config.size is not None and not 1 <= config.size <= min(shape[1:]):
         raise UserError(f"views.size = {config.size} does not fit images of {shape[1]}×{shape[2]} pixels")
+    for key, most in (("pad", min(shape[1:])), ("cutout", 2 * max(shape[1:]))):
+        if (getattr(config, key) or 0) > most:
+            raise UserError(
+                f"views.{key} = {getattr(config, key)} is more than images of {shape[1]}×{shape[2]} pixels can show; "
+                f"at most {most}"
+            )
     if config.operations < 1:
         raise UserError(f"views.operations must be at least 1, got {config.operations}")
     lowest = 2 if config.flavour == "fixmatch" else 0

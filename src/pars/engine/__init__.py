@@ -1,12 +1,13 @@
 """The training loop and what it leaves on disk."""
 
+from pars.engine.checkpoint import load_module, load_tensors
 from pars.engine.config import TrainConfig
 from pars.engine.device import DeviceName, resolve_device
 from pars.engine.folder import RunFolder, write_json
 from pars.engine.interrupt import Interrupted
 from pars.engine.predict import accuracy, predict_proba
 from pars.engine.progress import Quiet, Watcher, watcher
-from pars.engine.trainer import Trainer
+from pars.engine.trainer import Trainer, as_tensor
 from pars.files import write_atomically, write_text
 
 __all__ = [
@@ -18,6 +19,9 @@ __all__ = [
     "Trainer",
     "Watcher",
     "accuracy",
+    "as_tensor",
+    "load_module",
+    "load_tensors",
     "predict_proba",
     "resolve_device",
     "watcher",

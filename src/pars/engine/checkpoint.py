@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn, optim
 
+from pars.engine.probe import one_line
 from pars.errors import UserError
 from pars.files import write_atomically
 
@@ -44,11 +45,15 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         path.open("rb").close()  # safetensors calls a file missing that may not be read
         with safe_open(str(path), framework="pt") as file:
             note = json.loads((file.metadata() or {})["pars"])
+            if not isinstance(note, dict):
+                raise TypeError(f"its note is a {type(note).__name__}")
             return {name: file.get_tensor(name) for name in file.keys()}, note  # noqa: SIM118
     except FileNotFoundError:
         raise UserError(f"{path} is missing") from None
-    except (SafetensorError, KeyError, json.JSONDecodeError) as error:
-        raise UserError(f"{path} is not a file written by pars, or is damaged: {error}") from error
+    except PermissionError:
+        raise  # it may well be whole
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise UserError(f"{path} is not a file written by pars, or is damaged: {one_line(error)}") from error
 
 
 def module_tensors(prefix: str, module: nn.Module) -> dict[str, Tensor]:
@@ -60,7 +65,7 @@ def load_module(prefix: str, module: nn.Module, tensors: Mapping[str, Tensor], w
     try:
         module.load_state_dict(own)
     except RuntimeError as error:
-        raise UserError(f"{where} does not fit the network of its configuration: {error}") from error
+        raise UserError(f"{where} does not fit the network of its configuration: {one_line(error)}") from error
 
 
 def optimiser_tensors(prefix: str, optimiser: optim.Optimizer) -> dict[str, Tensor]:
@@ -72,12 +77,16 @@ def optimiser_tensors(prefix: str, optimiser: optim.Optimizer) -> dict[str, Tens
     }
 
 
-def load_optimiser(prefix: str, optimiser: optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+def load_optimiser(prefix: str, optimiser: optim.Optimizer, tensors: Mapping[str, Tensor], where: Path) -> None:
+    parameters = [p for group in optimiser.param_groups for p in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
-    for key, tensor in tensors.items():
-        if key.startswith(prefix):
-            index, name = key.removeprefix(prefix).split(".", 1)
-            state.setdefault(int(index), {})[name] = tensor
+    for key, tensor in with_prefix(prefix, tensors, "cpu").items():
+        index, _, name = key.partition(".")
+        position = int(index) if index.isdecimal() else len(parameters)
+        # torch would take a buffer of any shape, and fail in the first step.
+        if name != "momentum_buffer" or position >= len(parameters) or tensor.shape != parameters[position].shape:
+            raise UserError(f"{where} does not fit the optimiser of its configuration: {prefix}{key} has no parameter")
+        state.setdefault(position, {})[name] = tensor
     whole = optimiser.state_dict()
     optimiser.load_state_dict({"state": state, "param_groups": whole["param_groups"]})
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
 from pars.errors import UserError
+
+LARGEST_COUNT = 10**9  # beyond it nothing ends, and beyond 10^308 nothing can be divided
+LARGEST_RATE = 1e30  # weights are float32: their largest number is 3.4e38
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,14 +31,15 @@ class TrainConfig:
     checkpoint_seconds: float = 600.0  # also inside an epoch, so that a long one is not lost
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "evaluate_every", "checkpoint_every"):
-            if getattr(self, name) < 1:
-                raise UserError(f"train.{name} is {getattr(self, name)}, expected at least 1")
-        if self.steps_per_epoch is not None and self.steps_per_epoch < 1:
-            raise UserError(f"train.steps_per_epoch is {self.steps_per_epoch}, expected at least 1")
+        for name in ("epochs", "batch_size", "evaluate_every", "checkpoint_every", "steps_per_epoch"):
+            value = getattr(self, name)
+            if value is not None and not 1 <= value <= LARGEST_COUNT:
+                expected = "expected at least 1" if value < 1 else f"expected at most {LARGEST_COUNT}"
+                raise UserError(f"train.{name} is {value}, {expected}")
         for name in ("lr", "momentum", "weight_decay"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise UserError(f"train.{name} is {getattr(self, name)}, expected a number of at least 0")
+            if not 0 <= getattr(self, name) <= LARGEST_RATE:
+                expected = f"expected a number of at least 0 and at most {LARGEST_RATE:g}"
+                raise UserError(f"train.{name} is {getattr(self, name)}, {expected}")
         if self.grad_clip is not None and not self.grad_clip > 0:
             raise UserError(f"train.grad_clip is {self.grad_clip}, expected a norm above 0")
         if not self.checkpoint_seconds >= 0:

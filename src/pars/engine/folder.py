@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from pars.engine.lock import locked
 from pars.errors import UserError
 from pars.files import PART, guarded, write_text
 
@@ -14,6 +18,7 @@ class RunFolder:
     """Names and writes the files of a run.
 
     config.toml         the resolved configuration
+    inputs.json         checksums of the data, and what of the run was given from Python
     noise.json          how the labels were corrupted, with the realised confusion matrix
     labels.csv          row, given label, true label (where known)
     metrics.jsonl       one object per epoch
@@ -21,45 +26,100 @@ class RunFolder:
     model.safetensors   final weights: `average.` (EMA) and `raw.`
     rows-STAGE.safetensors   what the network thinks of each training row at the end of a stage
     result.json         the outcome in numbers
+    lock                there while a process trains, or after it was killed
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.config = path / "config.toml"
+        self.inputs = path / "inputs.json"
         self.noise = path / "noise.json"
         self.labels = path / "labels.csv"
         self.metrics = path / "metrics.jsonl"
         self.checkpoint = path / "checkpoint.safetensors"
         self.model = path / "model.safetensors"
         self.result = path / "result.json"
+        self._lock = path / "lock"
 
     def rows(self, stage: str) -> Path:
         return self.path / f"rows-{stage}.safetensors"
 
-    def create(self) -> None:
-        """Make the folder; refuse one that already holds a run."""
+    def lock(self) -> AbstractContextManager[None]:
+        """Keep other processes from training in this folder."""
+        return locked(self._lock)
+
+    def check_free(self) -> None:
+        """Refuse a place where no new run can begin."""
+        try:
+            self._check_free()
+        except (OSError, ValueError) as error:  # a name that is too long, or that no file system takes
+            raise UserError(f"cannot make the run folder {str(self.path)!r}: {error}") from error
+
+    def _check_free(self) -> None:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            self.path.lstat()  # exists() calls a name that cannot be one merely missing
         if self.config.exists():
             raise UserError(
                 f"{self.path} already holds a run; `pars resume {self.path}` goes on with it, or choose --out"
             )
         if self.path.exists() and not self.path.is_dir():
             raise UserError(f"{self.path} is a file, expected a folder for the run")
-        if self.path.exists() and any(self.path.iterdir()):
+        if self.path.exists() and any(inner != self._lock for inner in self.path.iterdir()):
             raise UserError(f"{self.path} is not empty and not a run; choose a new folder with --out")
+        above = next(folder for folder in (self.path, *self.path.absolute().parents) if folder.exists())
+        if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+            reason = "may not be written" if above.is_dir() else "is not a folder"
+            raise UserError(f"cannot make the run folder {self.path}: {above} {reason}")
+
+    @contextmanager
+    def begin(self, texts: Mapping[Path, str]) -> Iterator[None]:
+        """Make the folder, hold its lock and write the first files, in this order; where that fails, leave nothing.
+
+        Half of a run cannot be resumed, and would be in the way of a whole one.
+        """
+        for path, text in texts.items():
+            check_writable(path, text)
+        made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"cannot make the run folder {self.path}: {error.strerror}") from error
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise UserError(f"cannot make the run folder {self.path}: {error.strerror}") from error
+            with self.lock():
+                self.check_free()  # once more: another process may have begun a run here since
+                self._write_first(texts)
+                yield
+        except BaseException:
+            for folder in made:
+                with suppress(OSError):  # not empty: the run had begun
+                    folder.rmdir()
+            raise
+
+    def _write_first(self, texts: Mapping[Path, str]) -> None:
+        try:
+            for path, text in texts.items():
+                write_text(path, text)
+        except BaseException as error:
+            for path in texts:
+                path.unlink(missing_ok=True)
+            if not isinstance(error, UserError | OSError):
+                raise
+            reason = "no space left on its disk" if isinstance(error, UserError) else error
+            raise UserError(f"the run in {self.path} could not be begun, nothing was written: {reason}") from error
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """The epochs logged so far; a line cut off by a kill is not one."""
         if not self.metrics.exists():
             return []
-        lines = self.metrics.read_text(encoding="utf-8").splitlines(keepends=True)
         try:
-            return [json.loads(line) for line in lines if line.endswith("\n")]
-        except json.JSONDecodeError as error:
+            lines = self.metrics.read_text(encoding="utf-8").splitlines(keepends=True)
+            epochs = [json.loads(line) for line in lines if line.endswith("\n")]
+        except (OSError, ValueError, RecursionError) as error:
             raise UserError(f"{self.metrics} is damaged: {error}; expected one JSON object per line") from error
+        for number, line in enumerate(epochs, 1):
+            if not isinstance(line, dict) or type(line.get("epoch")) is not int:
+                raise UserError(f"{self.metrics} is damaged: line {number} is no object with a whole number 'epoch'")
+        return epochs
 
     def keep_metrics(self, epochs: int) -> None:
         """Forget epochs after the checkpoint, which will be run and logged again, and what a kill left half written."""
@@ -71,6 +131,15 @@ class RunFolder:
     def append_metrics(self, line: dict[str, Any]) -> None:
         with guarded(self.metrics), self.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
+
+
+def check_writable(path: Path, text: str) -> None:
+    """Refuse what UTF-8 cannot hold: half of a surrogate pair, as in a file name of undecodable bytes."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        line = text[text.rfind("\n", 0, error.start) + 1 :].split("\n", 1)[0]
+        raise UserError(f"{path.name} would hold {line!r}, which is not text that UTF-8 can write") from error
 
 
 def write_json(path: Path, value: Any) -> None:

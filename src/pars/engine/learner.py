@@ -54,6 +54,10 @@ class Learner:
             f"raw.{index}.", self.net.module
         )
 
+    @property
+    def is_finite(self) -> bool:
+        return all(bool(tensor.isfinite().all()) for tensor in self.weights(0).values())
+
     def tensors(self, index: int) -> dict[str, Tensor]:
         """Everything that training changes."""
         return self.weights(index) | ck.optimiser_tensors(f"optimiser.{index}.", self.optimiser)
@@ -61,4 +65,4 @@ class Learner:
     def load(self, index: int, tensors: Mapping[str, Tensor], where: Path) -> None:
         ck.load_module(f"average.{index}.", self.net.average, tensors, where)
         ck.load_module(f"raw.{index}.", self.net.module, tensors, where)
-        ck.load_optimiser(f"optimiser.{index}.", self.optimiser, tensors)
+        ck.load_optimiser(f"optimiser.{index}.", self.optimiser, tensors, where)

@@ -72,7 +72,7 @@ class EpochMeter:
         }
 
     def selections(self) -> dict[str, dict[str, float]]:
-        """Shares per selection; those that need true labels only where they are known."""
+        """Shares per selection; left out are those of nothing, and without true labels those that need them."""
         out = {}
         for key, total in self.sums.items():
             if key.startswith("selection/"):
@@ -85,18 +85,15 @@ class EpochMeter:
         shares = {"rows": c["rows"], "ambiguous": c["ambiguous"], "noisy": noisy}
         if self._true is None:
             return shares
-        return shares | {
-            "pseudo_accuracy": share(
-                c["ambiguous_pseudo_right"] + c["noisy_pseudo_right"], c["ambiguous_known"] + c["noisy_known"]
+        known = {
+            "pseudo_accuracy": (
+                c["ambiguous_pseudo_right"] + c["noisy_pseudo_right"],
+                c["ambiguous_known"] + c["noisy_known"],
             ),
-            "pseudo_accuracy_ambiguous": share(c["ambiguous_pseudo_right"], c["ambiguous_known"]),
-            "pseudo_accuracy_noisy": share(c["noisy_pseudo_right"], c["noisy_known"]),
-            "labels_right_ambiguous": share(c["ambiguous_given_right"], c["ambiguous_labelled"]),
-            "labels_right_noisy": share(c["noisy_given_right"], c["noisy_labelled"]),
-            "memorised": share(c["wrong_labels_predicted"], c["wrong_labels"]),
+            "pseudo_accuracy_ambiguous": (c["ambiguous_pseudo_right"], c["ambiguous_known"]),
+            "pseudo_accuracy_noisy": (c["noisy_pseudo_right"], c["noisy_known"]),
+            "labels_right_ambiguous": (c["ambiguous_given_right"], c["ambiguous_labelled"]),
+            "labels_right_noisy": (c["noisy_given_right"], c["noisy_labelled"]),
+            "memorised": (c["wrong_labels_predicted"], c["wrong_labels"]),
         }
-
-
-def share(part: float, whole: float) -> float:
-    """part/whole, 0 of an empty whole."""
-    return part / whole if whole else 0.0
+        return shares | {name: part / whole for name, (part, whole) in known.items() if whole}

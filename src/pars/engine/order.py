@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -51,16 +51,50 @@ class Order:
     per_epoch: int
     steps: int
 
-    def epoch(self, epoch: int) -> list[Rows]:
+    @property
+    def smallest(self) -> int:
+        """Rows of the smallest batch."""
+        return self.per_epoch // self.steps
+
+    def epoch(self, epoch: int) -> Batches:
         """The batches of an epoch, in order."""
-        passes = math.ceil(self.per_epoch / len(self.pool))
-        shuffled = [
-            self.pool[seeds.generator(self.seed, f"order/{self.stream}", epoch, index).permutation(len(self.pool))]
-            for index in range(passes)
+        return Batches(self, epoch)
+
+
+class Batches(Sequence[Rows]):
+    """The batches of one epoch. A pass is shuffled when it is asked for: an epoch may have millions of them."""
+
+    def __init__(self, order: Order, epoch: int) -> None:
+        self._order, self._epoch = order, epoch
+        self._number, self._pass = -1, order.pool
+
+    def __len__(self) -> int:
+        return self._order.steps
+
+    @overload
+    def __getitem__(self, step: int) -> Rows: ...
+    @overload
+    def __getitem__(self, step: slice) -> list[Rows]: ...
+    def __getitem__(self, step: int | slice) -> Rows | list[Rows]:
+        if isinstance(step, slice):
+            return [self[index] for index in range(*step.indices(len(self)))]
+        if not 0 <= step < len(self):
+            raise IndexError(step)
+        order, size = self._order, len(self._order.pool)
+        start, end = (at * order.per_epoch // order.steps for at in (step, step + 1))
+        parts = [
+            self._shuffled(number)[max(0, start - number * size) : end - number * size]
+            for number in range(start // size, -(-end // size))
         ]
-        rows = np.concatenate(shuffled)[: self.per_epoch]
-        cuts = [step * self.per_epoch // self.steps for step in range(self.steps + 1)]
-        return [rows[a:b] for a, b in itertools.pairwise(cuts)]
+        return np.concatenate(parts)
+
+    def _shuffled(self, number: int) -> Rows:
+        """The rows of a pass in its own order; the last one asked for is kept."""
+        if number != self._number:
+            order = self._order
+            rng = seeds.generator(order.seed, f"order/{order.stream}", self._epoch, number)
+            self._number, self._pass = number, order.pool[rng.permutation(len(order.pool))]
+        return self._pass
 
 
 def schedule(

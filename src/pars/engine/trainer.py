@@ -22,7 +22,9 @@ from pars.engine.interrupt import Interrupted, catch_interrupt
 from pars.engine.learner import Learner
 from pars.engine.meters import EpochMeter
 from pars.engine.order import Rows, Scheduled, schedule
+from pars.engine.position import check_state, read_position
 from pars.engine.predict import BATCH, accuracy, predict_proba
+from pars.engine.probe import check_network
 from pars.engine.progress import Quiet, Watcher
 from pars.errors import UserError
 from pars.methods import Batch, Method, Step, Task
@@ -59,10 +61,6 @@ class Trainer:
         self.true_labels = None if true is None else torch.from_numpy(true).to(device)
         self.held_out = np.zeros(len(data.train), dtype=bool) if held_out is None else held_out
 
-        pair = torch.zeros(2, dtype=torch.int64, device=device)  # two rows: BatchNorm needs more than one
-        example = views.plain(self.inputs[pair])
-        self.learners = [Learner(module.to(device), config, example) for module in networks]
-        self.nets = tuple(learner.net for learner in self.learners)
         task = Task(len(data.train), data.n_classes, self.labels, config.epochs)
         self.state = {name: tensor.to(device) for name, tensor in method.initial_state(task).items()}
         self.schedule = schedule(
@@ -72,6 +70,12 @@ class Trainer:
             config=config,
             seed=seed,
         )
+        pair = torch.zeros(2, dtype=torch.int64, device=device)  # two rows: BatchNorm needs more than one
+        example = views.plain(self.inputs[pair])
+        for index, module in enumerate(networks):
+            check_network(module, example, data.n_classes, self.schedule[0].labelled.smallest, f"networks[{index}]")
+        self.learners = [Learner(module.to(device), config, example) for module in networks]
+        self.nets = tuple(learner.net for learner in self.learners)
         self.steps = self.schedule[0].labelled.steps
         self.total_steps = self.steps * config.epochs
         self.epoch, self.step = 0, 0  # finished epochs; finished steps of the epoch under way
@@ -157,6 +161,8 @@ class Trainer:
         if self.epoch % self.config.evaluate_every == 0 or last_of_stage:
             self._calibrate()
             line |= self._evaluate()
+        if not all(learner.is_finite for learner in self.learners):
+            raise UserError(f"a weight is not finite after epoch {self.epoch}; a smaller train.lr may help")
         self.meter = EpochMeter(self.true_labels)
         if self.folder is not None:
             if last_of_stage:
@@ -198,6 +204,8 @@ class Trainer:
     def _save_rows(self, folder: RunFolder, stage: str) -> None:
         """What the averaged network thinks of each training row: for plots and for the audit of labels."""
         probabilities = self.predict_proba(self.inputs)
+        if not probabilities.isfinite().all():
+            raise UserError(f"the network has no finite answer to some rows after epoch {self.epoch}: it diverged")
         confidence, predicted = probabilities.max(dim=1)
         given = probabilities.gather(1, self.labels.cpu().clamp_min(0)[:, None])[:, 0]
         tensors = {"confidence": confidence, "predicted": predicted, "given_label_confidence": given}
@@ -235,22 +243,30 @@ class Trainer:
     def restore(self) -> None:
         """Stand where the folder's checkpoint stands; at the beginning where there is none yet."""
         assert self.folder is not None, "a run without a folder cannot be restored"
-        if not self.folder.checkpoint.exists():
+        path = self.folder.checkpoint
+        if not path.exists():
+            self._check_never_saved(self.folder)
             self.folder.keep_metrics(0)
             return
-        tensors, note = ck.load_tensors(self.folder.checkpoint)
-        if missing := {"epoch", "step", "work", "meter"} - note.keys():
-            raise UserError(
-                f"{self.folder.checkpoint} is not a checkpoint of this version: no {', '.join(sorted(missing))}"
-            )
-        for index, (learner, work) in enumerate(zip(self.learners, note["work"], strict=True)):
-            learner.load(index, tensors, self.folder.checkpoint)
+        tensors, note = ck.load_tensors(path)
+        sums, state = ck.with_prefix("meter.", tensors, self.device), ck.with_prefix("state.", tensors, self.device)
+        at = read_position(note, sums, path, epochs=self.config.epochs, steps=self.steps, networks=len(self.learners))
+        check_state(state, self.state, path)
+        for index, (learner, work) in enumerate(zip(self.learners, at.work, strict=True)):
+            learner.load(index, tensors, path)
             learner.net.forwards, learner.net.backwards = work
-        self.state = ck.with_prefix("state.", tensors, self.device)
-        sums = ck.with_prefix("meter.", tensors, self.device)
-        self.meter.sums = {name: sums[name] for name in note["meter"]}
-        self.epoch, self.step = note["epoch"], note["step"]
+        self.state, self.meter.sums, self.epoch, self.step = state, at.meter, at.epoch, at.step
         self.folder.keep_metrics(self.epoch)
+
+    def _check_never_saved(self, folder: RunFolder) -> None:
+        """Without a checkpoint a run begins again: only if it was stopped before the first one was due."""
+        due, logged = min(self.config.checkpoint_every, self.config.epochs), len(folder.read_metrics())
+        if folder.model.exists() or logged > due:
+            lost = "a trained model" if folder.model.exists() else f"{logged} epochs in its log"
+            raise UserError(
+                f"{folder.checkpoint} is missing, but the run has {lost}: resuming would train from the beginning; "
+                "put the file back, or train in a new folder"
+            )
 
 
 def as_tensor(array: npt.NDArray[Any]) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +11,9 @@ from torch import Tensor
 from pars.errors import UserError
 from pars.losses import class_balance, negative_learning, parse, positive_learning, reduce
 from pars.methods.base import Batch, Draw, Losses, Method, Stage, Step, Task
+
+LARGEST_WEIGHT = 1e6  # a loss times more than this leaves float32 nothing of the others
+LARGEST_RATIO = 1000  # a second batch of so many first ones, so many classes per row: more would not fit in memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +40,8 @@ class PARS(Method):
     pseudo_positive: Literal["ce", "robust"] = "ce"  # robust: the appendix's "robust loss on corrected labels"
 
     raw_anchor: Literal["ambiguous", "all"] = "all"  # which raw labels the robust loss covers
-    min_share: float = 0.5  # subset means divide by max(#subset, min_share·#batch): 0 = eq. rn/pn, 1 = batch means
+    raw_weight: Literal["odds", "one"] = "odds"  # its weight: the odds that a raw label agrees with a sure prediction
+    min_share: float = 1.0  # subset means divide by max(#subset, min_share·#batch): 0 = eq. rn/pn, 1 = batch means
     teacher: Literal["current", "average"] = "average"  # whose predictions select and label the self-training batch
     joint_forward: bool = False  # one forward over raw, weak and strong views, as FixMatch; else weak has no gradient
     mask_view: Literal["weak", "strong"] = "weak"  # the view whose confidence selects self-training rows
@@ -49,8 +52,8 @@ class PARS(Method):
     @classmethod
     def paper(cls, **changes: object) -> PARS:
         """The literal reading of the paper, but for the raw negative term (see docs/method.md)."""
-        literal: dict[str, object] = {"raw_anchor": "ambiguous", "min_share": 0.0, "teacher": "current"}
-        return cls(**(literal | {"joint_forward": True, "ramp": 0.0} | changes))  # type: ignore[arg-type]
+        literal: dict[str, object] = {"raw_anchor": "ambiguous", "raw_weight": "one", "min_share": 0.0}
+        return cls(**(literal | {"teacher": "current", "joint_forward": True, "ramp": 0.0} | changes))  # type: ignore[arg-type]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,16 +61,23 @@ class PARS(Method):
             if not 0 <= getattr(self, name) <= 1:
                 raise UserError(f"method.{name} is {getattr(self, name)}, expected a number from 0 to 1")
         for name in ("lambda_S", "lambda_N", "lambda_R"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise UserError(f"method.{name} is {getattr(self, name)}, expected a number of at least 0")
-        if not self.mu > 0 or self.negatives < 1:
-            raise UserError(f"method.mu is {self.mu} and method.negatives {self.negatives}; both must be positive")
+            if not 0 <= getattr(self, name) <= LARGEST_WEIGHT:
+                expected = f"expected a number of at least 0 and at most {LARGEST_WEIGHT:g}"
+                raise UserError(f"method.{name} is {getattr(self, name)}, {expected}")
+        if not 0 < self.mu <= LARGEST_RATIO or not 1 <= self.negatives <= LARGEST_RATIO:
+            raise UserError(
+                f"method.mu is {self.mu} and method.negatives {self.negatives}; both must be positive, "
+                f"and at most {LARGEST_RATIO}"
+            )
         parse(self.robust)
 
     def stages(self, task: Task) -> tuple[Stage, ...]:
         warm_up = round(self.warm_up_share * task.epochs) if self.warm_up is None else self.warm_up
         if not 0 <= warm_up <= task.epochs:
-            raise UserError(f"method.warm_up is {warm_up} epochs, expected 0 to {task.epochs}, the epochs of the run")
+            raise UserError(
+                f"method.warm_up is {warm_up} epochs, expected 0 to {task.epochs}, the epochs of the run; "
+                "whoever changes train.epochs has to set --method.warm-up too"
+            )
         more = Draw("all", self.mu) if self.pool == "all" else None
         return (
             Stage("warm-up", warm_up, self.warm_up_step),
@@ -109,7 +119,9 @@ class PARS(Method):
         labels = at.batch.labels
         ambiguous = at.select("raw", at.batch, logits, self.tau)
         covered = ambiguous if self.raw_anchor == "ambiguous" else torch.ones_like(ambiguous)
-        losses = {"raw": self.subset_mean(parse(self.robust)(logits, labels), covered)}
+        # The weight is one against self-training: without that there is nothing to weigh against.
+        weight = label_odds(logits, labels, ambiguous) if self.pseudo and self.raw_weight == "odds" else 1.0
+        losses = {"raw": weight * self.subset_mean(parse(self.robust)(logits, labels), covered)}
         if self.raw_negative != "none" and self.lambda_N:
             negative = labels[:, None] if self.raw_negative == "given" else self.complements(at, labels, logits)
             losses["raw_negative"] = self.lambda_N * self.subset_mean(mean_negative(logits, negative), ~ambiguous)
@@ -135,6 +147,17 @@ class PARS(Method):
     def subset_mean(self, values: Tensor, subset: Tensor) -> Tensor:
         """1/#subset as the paper writes it, with a floor under the divisor: a handful of rows must not rule a step."""
         return reduce.mean(values, subset, min_share=self.min_share)
+
+
+def label_odds(logits: Tensor, labels: Tensor, sure: Tensor) -> Tensor:
+    """How many labels of sure rows agree with the prediction for each that does not, at most 1: a scalar in 0..1.
+
+    Labels that are mostly wrong then weigh little against what the network is sure of; where half of them or more are
+    right, or where hardly a row is sure, they weigh 1 (a hundredth of the batch is added to both counts).
+    """
+    agrees = logits.detach().argmax(dim=1) == labels
+    agree, disagree = (reduce.mean((which & sure).float()) for which in (agrees, ~agrees))
+    return ((agree + 0.01) / (disagree + 0.01)).clamp(max=1)
 
 
 def mean_negative(logits: Tensor, classes: Tensor) -> Tensor:

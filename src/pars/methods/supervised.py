@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pars.errors import UserError
 from pars.losses import parse, reduce
 from pars.methods.base import Losses, Method, Stage, Step, Task
 
@@ -14,6 +15,11 @@ class Supervised(Method):
 
     loss: str = "ce"  # any loss of pars.losses, e.g. "ce", "nce+mae", "gce(q=0.7)"
     tau: float = 0.95  # only reported: how many rows PARS would call ambiguous
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.tau <= 1:
+            raise UserError(f"method.tau is {self.tau}, expected a number from 0 to 1")
 
     def stages(self, task: Task) -> tuple[Stage, ...]:
         loss = parse(self.loss)

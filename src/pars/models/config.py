@@ -14,6 +14,8 @@ from pars.models.preact_resnet import PreActResNet18
 from pars.models.small_cnn import SmallCNN
 from pars.seeds import torch_seed
 
+LARGEST = 10**9  # parameters; with gradient, momentum and average 16 GB in training
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
@@ -41,6 +43,7 @@ def build(config: ModelConfig, input_shape: tuple[int, ...], n_classes: int, *, 
     ('SmallCNN', 10)
     """
     _check(config, input_shape, n_classes)
+    _check_size(config, input_shape, n_classes)
     # Weights are always drawn on the CPU, so the same seed gives the same network on every device.
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         # Not torch.manual_seed: that would reseed CUDA as well, which is not forked here.
@@ -51,6 +54,19 @@ def build(config: ModelConfig, input_shape: tuple[int, ...], n_classes: int, *, 
     if isinstance(net, SmallCNN) or (isinstance(net, PreActResNet18) and (config.width or 64) >= 16):
         net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return net
+
+
+def _check_size(config: ModelConfig, input_shape: tuple[int, ...], n_classes: int) -> None:
+    """Count the parameters on torch's "meta" device, which needs no memory for them."""
+    try:
+        with torch.device("meta"):
+            count = sum(p.numel() for p in _construct(config, input_shape, n_classes).parameters())
+    except (RuntimeError, TypeError, OverflowError):  # a size, or a product of sizes, that 64 bits cannot hold
+        count = None
+    if count is None or count > LARGEST:
+        settings = f"model.width {config.width} and model.hidden {list(config.hidden)}"
+        found = "too many to count" if count is None else f"{count:.3g}"
+        raise UserError(f"{settings} give {found} parameters, expected at most {LARGEST:.0e}")
 
 
 def _construct(config: ModelConfig, input_shape: tuple[int, ...], n_classes: int) -> Backbone:

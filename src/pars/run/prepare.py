@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +14,12 @@ from torch import nn
 
 from pars import augment, data, models, noise, seeds
 from pars.data import Dataset
-from pars.engine import RunFolder, write_text
+from pars.engine import RunFolder
 from pars.errors import UserError
-from pars.run import toml
+from pars.run import inputs, toml
 from pars.run.config import RunConfig
+from pars.run.paths import label_file
+from pars.run.presets import FEATURES_FILE
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +30,7 @@ class Prepared:
     noise: noise.NoiseRecord
     held_out: npt.NDArray[np.bool_]
     views: augment.Views
+    data_record: dict[str, Any]  # of the data as it was loaded
 
     def networks(self, config: RunConfig) -> list[nn.Module]:
         shape = tuple(self.data.train.inputs.shape[1:])
@@ -39,9 +42,13 @@ class Prepared:
 
 def prepare(config: RunConfig, dataset: Dataset | None = None) -> Prepared:
     """Load, withhold labels, corrupt, hold out; `dataset` replaces what the configuration names."""
-    if dataset is not None:  # as `load` does; once standardised, one missing value would be a column of them
-        data.check_split(dataset.train, dataset.n_classes, f"{dataset.name} (training)", training=True)
-    loaded = data.standardised(data.load(config.data, seed=config.seed) if dataset is None else dataset)
+    if dataset is None:
+        check_features_file(config)
+        source = data.load(config.data, seed=config.seed)
+    else:
+        check_dataset(dataset)
+        source = dataset
+    loaded = data.standardised(source)
     if loaded.test is not None and not (loaded.test.labels >= 0).any():
         loaded = replace(loaded, test=None)  # nothing to compare with
     noisy = corrupted(config, loaded)
@@ -49,14 +56,33 @@ def prepare(config: RunConfig, dataset: Dataset | None = None) -> Prepared:
     with_noise = loaded.with_labels(noisy.labels, loaded.train.true_labels if true is None else true)
     data.check_split(with_noise.train, with_noise.n_classes, f"{loaded.name} (training)", training=True)
     held_out = data.holdout(noisy.labels, config.data.holdout, config.seed)
-    return Prepared(with_noise, noisy.record, held_out, views_for(config, with_noise))
+    views = views_for(config, with_noise)
+    return Prepared(with_noise, noisy.record, held_out, views, inputs.describe_data(source))
+
+
+def check_features_file(config: RunConfig) -> None:
+    """The preset for features cannot know whose: say so, rather than that its placeholder does not exist."""
+    if config.data.name == FEATURES_FILE and not Path(FEATURES_FILE).exists():
+        raise UserError(f"data.name is {FEATURES_FILE}, which is not there: preset features needs --data.name FILE.npz")
+
+
+def check_dataset(dataset: Dataset) -> None:
+    """What `load` checks of a file; once standardised, one missing value would be a column of them."""
+    if not all(isinstance(name, str) for name in dataset.classes):
+        raise UserError(f"{dataset.name}: classes are {list(dataset.classes)}, expected texts")
+    data.check_split(dataset.train, dataset.n_classes, f"{dataset.name} (training)", training=True)
+    if dataset.test is not None:
+        data.check_split(dataset.test, dataset.n_classes, f"{dataset.name} (test)")
+        shape, expected = list(dataset.test.inputs.shape[1:]), list(dataset.train.inputs.shape[1:])
+        if shape != expected:
+            raise UserError(f"{dataset.name} (test): rows have shape {shape}, those to train on {expected}")
 
 
 def corrupted(config: RunConfig, dataset: Dataset) -> noise.NoisyLabels:
     """The given labels of the training rows, made wrong as configured; rows without a label keep none."""
     train, n_classes = dataset.train, dataset.n_classes
-    if config.noise.kind == "none" and train.true_labels is not None:
-        # The labels came wrong already: only say how wrong.
+    if config.noise.kind == "none":
+        # The labels are as they came: only say how wrong, where that is known.
         return noise.NoisyLabels(train.labels, noise.describe(train.true_labels, train.labels, n_classes, kind="none"))
     noisy = noise.apply(
         config.noise,
@@ -78,14 +104,13 @@ def corrupted(config: RunConfig, dataset: Dataset) -> noise.NoisyLabels:
 
 
 def cifar_n_labels(config: RunConfig, dataset: Dataset) -> data.Labels | None:
-    """The labels of a CIFAR-N file, where the noise is one; it is looked for beside the data too."""
+    """The labels of a CIFAR-N file, where the noise is one."""
     path = config.noise.path
     if config.noise.kind != "file" or path is None or Path(path).suffix != ".pt":
         return None
     # Without true labels of its own, a data set is taken at its word: its labels are what the file is aligned by.
     true = dataset.train.labels if dataset.train.true_labels is None else dataset.train.true_labels
-    found = next((p for p in (Path(path), data.data_root(config.data.root) / path) if p.exists()), Path(path))
-    return data.human_labels(found, config.noise.labels, true_labels=true, n_classes=dataset.n_classes)
+    return data.human_labels(label_file(config), config.noise.labels, true_labels=true, n_classes=dataset.n_classes)
 
 
 def views_for(config: RunConfig, dataset: Dataset) -> augment.Views:
@@ -106,20 +131,14 @@ def some_rows(inputs: data.Inputs, seed: int, n: int = 1024) -> npt.NDArray[np.f
     return np.asarray(inputs[np.sort(rows)], dtype=np.float32)
 
 
-def write_inputs(folder: RunFolder, config: RunConfig, prepared: Prepared) -> None:
+def first_files(folder: RunFolder, config: RunConfig, prepared: Prepared, given: inputs.Given) -> dict[Path, str]:
     """The part of a run folder that is known before training; config.toml last, for it makes the folder a run."""
-    try:
-        write_text(folder.noise, prepared.noise.to_json() + "\n")
-        write_text(folder.labels, labels_csv(prepared.data))
-        write_text(folder.config, toml.dumps(config))
-    except (UserError, OSError) as error:
-        # Half of a run cannot be resumed: leave none.
-        folder.noise.unlink(missing_ok=True)
-        folder.labels.unlink(missing_ok=True)
-        with suppress(OSError):  # not empty: it was there before
-            folder.path.rmdir()
-        reason = "no space left on its disk" if isinstance(error, UserError) else error
-        raise UserError(f"the run in {folder.path} could not be begun, nothing was written: {reason}") from error
+    return {
+        folder.inputs: inputs.dumps(prepared.data_record, given),
+        folder.noise: prepared.noise.to_json() + "\n",
+        folder.labels: labels_csv(prepared.data),
+        folder.config: toml.dumps(config),
+    }
 
 
 def labels_csv(dataset: Dataset) -> str:

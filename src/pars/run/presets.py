@@ -17,6 +17,8 @@ from pars.models import ModelConfig
 from pars.noise import NoiseConfig
 from pars.run.config import RunConfig
 
+FEATURES_FILE = "features.npz"  # stands for the file that only the user knows
+
 
 class Preset(Protocol):
     """A recipe for some noise and some method (none = the recipe's own)."""
@@ -89,15 +91,15 @@ def small_cifar10(noise: NoiseConfig, method: str | None = None) -> RunConfig:
         data=DataConfig(name="cifar10", limit=10_000),
         noise=noise,
         model=ModelConfig(name="small_cnn", width=16),
-        train=TrainConfig(epochs=30, lr=0.05, nesterov=True, ema=0.99, ema_ramp=True),
-        method=by_name(method or "pars"),
+        train=TrainConfig(epochs=40, batch_size=64, lr=0.1, nesterov=True, ema=0.99, ema_ramp=True),
+        method=by_name(method or "pars", warm_up=24),  # so little data takes long to learn from
     )
 
 
 def features(noise: NoiseConfig, method: str | None = None) -> RunConfig:
     """Feature vectors from a frozen encoder, an MLP head: seconds to minutes on a CPU. Needs --data.name FILE.npz."""
     return RunConfig(
-        data=DataConfig(name="features.npz"),
+        data=DataConfig(name=FEATURES_FILE),
         noise=noise,
         model=ModelConfig(name="mlp", batch_norm=True),
         views=ViewsConfig(dropout_weak=0.3, dropout_strong=0.5),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pars.errors import UserError
-from pars.report.outcome import by_stage, outcome
+from pars.report import by_stage, outcome
 
 
 def summarise(lines: list[dict[str, Any]]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import typing
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
+import numpy as np
 import tomli_w
 
 from pars.errors import UserError
@@ -45,7 +46,7 @@ def read(path: Path, base: RunConfig) -> RunConfig:
         raise UserError(f"{path} does not exist") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read: {error}") from error
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # a number of 5000 digits, or brackets as deep: no TOMLDecodeError
         raise UserError(f"{path} is not valid TOML: {error}") from error
     try:
         return overlay(base, content)
@@ -74,6 +75,36 @@ def overlay(base: T, content: dict[str, Any], where: str = "") -> T:
     return dataclasses.replace(base, **changes)  # type: ignore[type-var]
 
 
+def conforming(value: T, where: str = "") -> T:
+    """A configuration made in Python, its fields checked as if they had been read from a file.
+
+    Numbers of numpy become Python's: they could not be written to one.
+    """
+    assert dataclasses.is_dataclass(value)
+    if isinstance(value, Method) and KINDS.get(type(value).__name__) is not type(value):
+        raise UserError(
+            f"method is a {type(value).__name__}, which no run could read back; there are: {', '.join(KINDS)}"
+        )
+    hints = typing.get_type_hints(type(value))
+    changes: dict[str, Any] = {}
+    for item in dataclasses.fields(value):
+        inner, hint, full = getattr(value, item.name), hints[item.name], f"{where}{item.name}"
+        if dataclasses.is_dataclass(hint):
+            if not isinstance(inner, hint):  # type: ignore[arg-type]
+                raise UserError(f"{full} is {inner!r}, expected a {getattr(hint, '__name__', hint)}")
+            changes[item.name] = conforming(inner, f"{full}.")
+        else:
+            changes[item.name] = checked(hint, plain(inner), full)
+    return dataclasses.replace(value, **changes)  # type: ignore[type-var]
+
+
+def plain(value: Any) -> Any:
+    """As a file would hold it."""
+    if isinstance(value, tuple | list):
+        return [plain(inner) for inner in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def chosen_method(current: Method, content: dict[str, Any], where: str) -> tuple[Method, dict[str, Any]]:
     """The method a [method] table starts from, and the table without its `kind`."""
     rest = {key: value for key, value in content.items() if key != "kind"}
@@ -92,6 +123,8 @@ def checked(hint: Any, value: Any, where: str) -> Any:
     """`value` as the annotated type, or an error that says what would be right."""
     origin, options = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
+        if value is None and type(None) in options:
+            return None
         for option in options:
             if option is not type(None):
                 try:
@@ -99,13 +132,16 @@ def checked(hint: Any, value: Any, where: str) -> Any:
                 except UserError:
                     continue
     elif origin is Literal:
-        if value in options and type(value) in {type(option) for option in options}:
+        if any(type(value) is type(option) and value == option for option in options):
             return value
     elif origin is tuple:
         if isinstance(value, list):
             return tuple(checked(options[0], inner, where) for inner in value)
     elif hint is float and isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise UserError(f"{where} is a whole number of {len(str(value))} digits, expected a number") from None
     elif isinstance(hint, type) and type(value) is hint:
         return value
     raise UserError(f"{where} is {value!r}, expected {describe(hint)}")

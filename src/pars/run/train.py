@@ -8,18 +8,20 @@ from typing import Any
 
 from torch import nn
 
+from pars import report
 from pars.data import Dataset
 from pars.engine import RunFolder, Trainer, Watcher, resolve_device, write_json
 from pars.errors import UserError
-from pars.run import toml
+from pars.run import inputs, toml
 from pars.run.config import RunConfig
-from pars.run.prepare import Prepared, prepare, write_inputs
+from pars.run.paths import with_absolute_paths
+from pars.run.prepare import Prepared, first_files, prepare
 from pars.run.result import summarise
 
 
 def train(
     config: RunConfig,
-    out: Path,
+    out: str | Path,
     *,
     dataset: Dataset | None = None,
     networks: Sequence[nn.Module] | None = None,
@@ -27,16 +29,18 @@ def train(
     title: str = "train",
 ) -> dict[str, Any]:
     """Train in a new folder and return the result. `dataset` and `networks` replace what the configuration names."""
-    folder = RunFolder(out)
+    folder = RunFolder(Path(out))
+    folder.check_free()  # before the work, not after it
+    config = with_absolute_paths(toml.conforming(config))
     prepared = prepare(config, dataset)
     trainer = build(config, prepared, folder, networks=networks, watcher=watcher, title=title)
-    folder.create()
-    write_inputs(folder, config, prepared)
-    return finish(trainer, folder)
+    given = {"dataset": dataset is not None, "networks": networks is not None}
+    with folder.begin(first_files(folder, config, prepared, given)):
+        return finish(trainer, folder)
 
 
 def resume(
-    out: Path,
+    out: str | Path,
     *,
     dataset: Dataset | None = None,
     networks: Sequence[nn.Module] | None = None,
@@ -45,15 +49,22 @@ def resume(
 ) -> dict[str, Any]:
     """Go on with the run in a folder; a finished one is only reported."""
     folder, config = open_run(out)
-    prepared = prepare(config, dataset)
-    trainer = build(config, prepared, folder, networks=networks, watcher=watcher, title=title)
-    trainer.restore()
-    return finish(trainer, folder)
+    if folder.result.exists() and folder.model.exists():
+        return summarise(report.read_metrics(folder.metrics))
+    then, given = inputs.read(folder)
+    inputs.check_given(folder, given, dataset=dataset, networks=networks)
+    with folder.lock():
+        prepared = prepare(config, dataset)
+        inputs.check_same(folder, then, prepared.data_record, prepared.noise, prepared.data.name)
+        report.read_metrics(folder.metrics)  # a damaged one is named before it is rewritten
+        trainer = build(config, prepared, folder, networks=networks, watcher=watcher, title=title)
+        trainer.restore()
+        return finish(trainer, folder)
 
 
 def finish(trainer: Trainer, folder: RunFolder) -> dict[str, Any]:
     trainer.run()
-    result = summarise(folder.read_metrics())
+    result = summarise(report.read_metrics(folder.metrics))
     write_json(folder.result, result)
     return result
 
@@ -82,9 +93,9 @@ def build(
     )
 
 
-def open_run(path: Path) -> tuple[RunFolder, RunConfig]:
+def open_run(path: str | Path) -> tuple[RunFolder, RunConfig]:
     """The folder of a run and its configuration."""
-    folder = RunFolder(path)
+    folder = RunFolder(Path(path))
     if not folder.config.exists():
         raise UserError(f"{path} is not a run: {folder.config} is missing")
     return folder, toml.read(folder.config, RunConfig())

@@ -1,0 +1,64 @@
+"""Where a checkpoint stands: its note, checked wholly before anything of a run is changed by it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from pars.engine.meters import COUNTS
+from pars.errors import UserError
+
+
+@dataclass(frozen=True)
+class Position:
+    """Finished epochs, finished steps of the epoch under way, its sums in their order, and the work of each network."""
+
+    epoch: int
+    step: int
+    meter: dict[str, Tensor]
+    work: tuple[tuple[int, int], ...]  # rows passed forward only, and forward and back
+
+
+def read_position(
+    note: Mapping[str, Any], meter: Mapping[str, Tensor], where: Path, *, epochs: int, steps: int, networks: int
+) -> Position:
+    """The position that a checkpoint's note and its tensors of the meter say, in a run of this length."""
+    if missing := {"epoch", "step", "work", "meter"} - note.keys():
+        raise UserError(f"{where} is not a checkpoint of this version: no {', '.join(sorted(missing))}")
+    epoch, step, work, names = (note[key] for key in ("epoch", "step", "work", "meter"))
+
+    def require(right: bool, key: str, expected: str) -> None:
+        if not right:
+            raise UserError(f"{where} does not fit its run: {key} is {note[key]!r}, expected {expected}")
+
+    require(is_count(epoch) and epoch <= epochs, "epoch", f"0 to {epochs}")
+    last = 0 if epoch == epochs else steps  # `steps`: all of the epoch's, but it was not evaluated yet
+    require(is_count(step) and step <= last, "step", f"0 to {last}")
+    pairs = isinstance(work, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in work)
+    require(pairs and len(work) == networks, "work", f"{networks} pair(s) of row counts")
+    require(all(is_count(rows) for pair in work for rows in pair), "work", "row counts of at least 0")
+    texts = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    require(texts and sorted(names) == sorted(meter), "meter", f"the names of its sums: {', '.join(sorted(meter))}")
+    require(not step or "loss/steps" in names, "meter", "the sums of the epoch under way")
+    for name, total in meter.items():
+        shape = [len(COUNTS)] if name.startswith("selection/") else []
+        if list(total.shape) != shape:
+            raise UserError(f"{where} does not fit its run: {name} has shape {list(total.shape)}, expected {shape}")
+    return Position(epoch, step, {name: meter[name] for name in names}, tuple((a, b) for a, b in work))
+
+
+def is_count(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+def check_state(found: Mapping[str, Tensor], initial: Mapping[str, Tensor], where: Path) -> None:
+    """A method may add tensors while it trains; those it began with have to be there, and of their shape."""
+    for name, tensor in initial.items():
+        if name not in found or found[name].shape != tensor.shape or found[name].dtype != tensor.dtype:
+            what = f"{list(found[name].shape)} {found[name].dtype}" if name in found else "missing"
+            expected = f"{list(tensor.shape)} {tensor.dtype}"
+            raise UserError(f"{where} does not fit its run: state {name} is {what}, expected {expected}")

@@ -1,0 +1,108 @@
+"""What a run was given: checksums of its data, so that it goes on with the same, and what of it came from Python."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import reprlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from pars.data import Dataset, Inputs, Split
+from pars.engine import RunFolder
+from pars.errors import UserError
+from pars.noise import NoiseRecord, labels_sha256
+
+Given = dict[str, bool]
+"""Whether the `dataset` and the `networks` of a run were given from Python, where no configuration can name them."""
+
+
+def describe_data(dataset: Dataset) -> dict[str, Any]:
+    """Rows, classes and checksums as JSON values; of a data set as it was loaded, before noise and standardising.
+
+    Standardising sums, and sums may differ in their last bit from one machine to another.
+    """
+    test = None if dataset.test is None else describe_split(dataset.test)
+    return {"classes": list(dataset.classes), "train": describe_split(dataset.train), "test": test}
+
+
+def describe_split(split: Split) -> dict[str, Any]:
+    inputs = split.inputs
+    return {
+        "rows": len(inputs),
+        "shape": list(inputs.shape[1:]),
+        "dtype": str(inputs.dtype),
+        "labels_sha256": labels_sha256(split.labels),
+        "inputs_blake2b": checksum(inputs),
+    }
+
+
+def checksum(inputs: Inputs) -> str:
+    """BLAKE2b of the values in C order.
+
+    >>> checksum(np.zeros((2, 3), np.float32)) == checksum(np.zeros((2, 6), np.float32)[:, ::2])
+    True
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    step = max(1, 2**24 // max(1, int(np.prod(inputs.shape[1:]))))  # in parts: a memory map may be larger than memory
+    for start in range(0, len(inputs), step):
+        digest.update(np.ascontiguousarray(inputs[start : start + step]).data)
+    return digest.hexdigest()
+
+
+def dumps(data: Mapping[str, Any], given: Given) -> str:
+    """The text of inputs.json."""
+    return json.dumps({"given_from_python": given, "data": data}, indent=2) + "\n"
+
+
+def read(folder: RunFolder) -> tuple[dict[str, Any], Given]:
+    """The data of a run as `describe_data` saw it when it began, and what was given from Python."""
+    try:
+        content = json.loads(folder.inputs.read_text(encoding="utf-8"))
+        data, given = content["data"], content["given_from_python"]
+        if isinstance(data, dict) and all(isinstance(given[key], bool) for key in ("dataset", "networks")):
+            return data, given
+    except FileNotFoundError:
+        raise UserError(f"{folder.inputs} is missing: it says which data the run was begun with") from None
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise UserError(f"{folder.inputs} is damaged: {error!r}") from error
+    raise UserError(f"{folder.inputs} is damaged: expected what a run was given")
+
+
+def check_given(folder: RunFolder, given: Given, **now: object) -> None:
+    """Refuse to go on without what was given from Python when the run began."""
+    how = {
+        "dataset": "its dataset was given from Python: pass it to run.resume(path, dataset=...)",
+        "networks": "its networks were given from Python: pass networks=[...] to run.resume or run.load_run",
+    }
+    for name, value in now.items():
+        if given[name] and value is None:
+            raise UserError(f"{folder.path}: {how[name]}; the command line cannot")
+
+
+def check_same(
+    folder: RunFolder, then: Mapping[str, Any], now: Mapping[str, Any], noise: NoiseRecord, name: str
+) -> None:
+    """Refuse other rows, other classes or other labels than the run began with."""
+    different = f"{name} is not the data that the run in {folder.path} began with"
+    old, new = dict(flat(then)), dict(flat(now))
+    for key in old | new:
+        if old.get(key) != new.get(key):
+            raise UserError(f"{different}: {key} was {reprlib.repr(old.get(key))} and is {reprlib.repr(new.get(key))}")
+    try:
+        recorded = NoiseRecord.from_json(folder.noise.read_text(encoding="utf-8"))
+    except (OSError, ValueError, UserError) as error:
+        raise UserError(f"{folder.noise} is missing or damaged: {error}") from error
+    if recorded != noise:
+        raise UserError(f"{different}: its labels after the noise are not those of {folder.noise}; another label file?")
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Nested values under dotted keys."""
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
