@@ -25,6 +25,7 @@ import torch
 from pars.augment import ViewsConfig, build
 from pars.augment.amounts import centred, plain
 from pars.augment.operations import NUMBER, OPERATIONS, perform, program
+from pars.engine import keep_freed_memory
 from pars.seeds import generator
 
 sys.path.append(str(Path(__file__).parent / "reference"))
@@ -72,6 +73,7 @@ def seconds(work: Callable[[int], None], turn: int) -> float:
 
 def ratios() -> dict[str, Any]:
     torch.set_num_threads(1)
+    keep_freed_memory()  # as training does; it serves both sides
     cells = {
         "strong32": speed(32, 384, True, TURNS),
         "strong224": speed(224, 32, True, TURNS),

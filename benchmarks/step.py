@@ -30,7 +30,7 @@ from torch import Tensor, nn, optim
 from torch.utils.data import DataLoader, Dataset
 
 from pars import data, models, run
-from pars.engine import Trainer
+from pars.engine import Trainer, keep_freed_memory
 from pars.engine.order import Rows
 from pars.losses import class_balance, negative_learning, parse, positive_learning
 from pars.methods.pars import PARS
@@ -219,6 +219,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     options = parser.parse_args()
+    keep_freed_memory()  # as training does; it serves both sides
     small = compare("small_cnn", 16, steps=8, turns=5)
     preact = compare("preact_resnet18", 16, steps=2, turns=3)
     result = {

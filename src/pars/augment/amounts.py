@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,6 +48,7 @@ def centred(op: Ints, level: Floats, sign: Floats, shape: tuple[int, ...], *, tr
 WHOLE = np.array([name in ("posterize", "solarize") for name in OPERATIONS])
 
 
+@functools.cache
 def _ranges(
     shape: tuple[int, ...],
     translate: float,

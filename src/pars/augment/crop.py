@@ -74,7 +74,8 @@ def crop_flip(
 def _slices(x: Tensor, crop: Tensor, flip: Tensor, size: tuple[int, int], pad: int, pad_mode: PadMode) -> Tensor:
     """The same, image by image: what lies inside the image is a slice of it, the rest stays black or is mirrored."""
     (high, wide), (height, width) = size, x.shape[2:]
-    out = x.new_zeros(len(x), x.shape[1], high, wide)
+    make = x.new_empty if pad_mode == "reflect" else x.new_zeros  # the mirror image covers all
+    out = make((len(x), x.shape[1], high, wide))
     for to, image, (top, left), mirror in zip(out, x, (crop - pad).tolist(), flip.tolist(), strict=True):
         above, before = max(-top, 0), max(-left, 0)  # lines and columns outside
         piece = image[:, max(top, 0) : min(top + high, height), max(left, 0) : min(left + wide, width)]

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from pars.augment.blend import blend, grey
+from pars.augment.view import one_by_one
 
 
 def lookup(x: Tensor, table: Tensor) -> Tensor:
@@ -35,8 +36,12 @@ def autocontrast(x: Tensor) -> Tensor:
 def equalize(x: Tensor) -> Tensor:
     """Table that flattens each channel's histogram."""
     n, channels, height, width = x.shape
-    first = 256 * torch.arange(n * channels, device=x.device).view(n, channels, 1)
-    counts = torch.bincount((x.flatten(2) + first).flatten(), minlength=256 * n * channels).view(n, channels, 256)
+    if one_by_one(x):
+        counts = torch.stack([torch.bincount(channel, minlength=256) for channel in x.flatten(2).flatten(0, 1)])
+    else:
+        pixels = x.flatten(2).long()
+        counts = pixels.new_zeros(n, channels, 256).scatter_add_(2, pixels, torch.ones_like(pixels))
+    counts = counts.view(n, channels, 256)
     lightest = x.flatten(2).amax(2, keepdim=True)
     step = (height * width - counts.gather(2, lightest.long())) // 255
     before = counts.cumsum(2) - counts  # pixels darker than each value

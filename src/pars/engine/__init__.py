@@ -5,6 +5,7 @@ from pars.engine.config import TrainConfig
 from pars.engine.device import DeviceName, resolve_device
 from pars.engine.folder import RunFolder, write_json
 from pars.engine.interrupt import Interrupted
+from pars.engine.memory import keep_freed_memory
 from pars.engine.predict import accuracy, predict_proba
 from pars.engine.progress import Quiet, Watcher, watcher
 from pars.engine.trainer import Trainer, as_tensor
@@ -20,6 +21,7 @@ __all__ = [
     "Watcher",
     "accuracy",
     "as_tensor",
+    "keep_freed_memory",
     "load_module",
     "load_tensors",
     "predict_proba",

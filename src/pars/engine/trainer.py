@@ -20,6 +20,7 @@ from pars.engine.ema import calibrate
 from pars.engine.folder import RunFolder
 from pars.engine.interrupt import Interrupted, catch_interrupt
 from pars.engine.learner import Learner
+from pars.engine.memory import keep_freed_memory
 from pars.engine.meters import EpochMeter
 from pars.engine.order import Rows, Scheduled, schedule
 from pars.engine.position import check_state, read_position
@@ -84,6 +85,8 @@ class Trainer:
 
     def run(self) -> None:
         """Train to the end from wherever this trainer stands."""
+        if self.device == "cpu":
+            keep_freed_memory()
         self.watcher.start(self.total_steps, self.epoch * self.steps + self.step, self.title)
         try:
             with catch_interrupt() as interrupted:
