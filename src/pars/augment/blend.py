@@ -6,21 +6,15 @@ import torch
 from torch import Tensor
 
 
-def blend(zero: Tensor, one: Tensor, factor: Tensor) -> Tensor:
-    """uint8 pixels on the line through `zero` (factor 0) and `one` (factor 1), cut off, not rounded (`Image.blend`).
+def between(zero: Tensor, one: Tensor, factor: Tensor) -> Tensor:
+    """Whole float pixels on the line through `zero` (factor 0) and `one` (factor 1), cut off to uint8 (`Image.blend`).
 
     The two float32 operations are those of Pillow's C code, so the result is the same bit for bit where that was
     compiled without fused multiply-add (every x86-64 wheel).
 
-    >>> a, b = torch.tensor([[10], [10]], dtype=torch.uint8), torch.tensor([[20], [20]], dtype=torch.uint8)
-    >>> blend(a, b, torch.tensor([[0.55], [1.9]])).flatten().tolist()
+    >>> between(torch.tensor([10.0, 10]), torch.tensor([20.0, 20]), torch.tensor([0.55, 1.9])).tolist()
     [15, 29]
     """
-    return between(zero.to(torch.float32), one.to(torch.float32), factor)
-
-
-def between(zero: Tensor, one: Tensor, factor: Tensor) -> Tensor:
-    """`blend` of whole numbers that are floats already."""
     return (one - zero).mul_(factor.to(torch.float32)).add_(zero).clamp_(0, 255).to(torch.uint8)
 
 

@@ -51,8 +51,8 @@ MATRICES: dict[str, Callable[[Floats], Floats]] = {
 }
 POINTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "autocontrast": lambda x, amount: tone.lookup(x, tone.autocontrast(x)),
-    "brightness": lambda x, amount: tone.lookup(x, tone.brightness(x, amount)),
-    "contrast": lambda x, amount: tone.lookup(x, tone.contrast(x, amount)),
+    "brightness": tone.brightness,
+    "contrast": tone.contrast,
     "equalize": lambda x, amount: tone.lookup(x, tone.equalize(x)),
     "invert": lambda x, amount: 255 - x,
     "posterize": tone.posterize,

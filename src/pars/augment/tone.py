@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pars.augment.blend import blend, grey
+from pars.augment.blend import between, grey
 from pars.augment.view import one_by_one
 
 
@@ -51,8 +51,8 @@ def equalize(x: Tensor) -> Tensor:
 
 def posterize(x: Tensor, bits: Tensor) -> Tensor:
     """Keep the upper `bits` bits of each pixel."""
-    dropped = (1 << (8 - bits.long())) - 1
-    return x & (255 - dropped).to(torch.uint8)[:, None, None, None]
+    kept = 256 - 2 ** (8 - bits)
+    return x & kept.to(torch.uint8)[:, None, None, None]
 
 
 def solarize(x: Tensor, threshold: Tensor) -> Tensor:
@@ -63,20 +63,20 @@ def solarize(x: Tensor, threshold: Tensor) -> Tensor:
 
 
 def brightness(x: Tensor, factor: Tensor) -> Tensor:
-    """Table between black (0), the image (1) and beyond."""
-    ramp = _ramp(x)
-    return blend(torch.zeros_like(ramp), ramp, factor[:, None, None])
+    """Between black (0), the picture (1) and beyond."""
+    factor = factor.to(torch.float32)[:, None, None, None]
+    return x.to(torch.float32).mul_(factor).clamp_(0, 255).to(torch.uint8)
 
 
 def contrast(x: Tensor, factor: Tensor) -> Tensor:
-    """Table between the image's mean grey (0), the image (1) and beyond."""
-    ramp = _ramp(x)
-    total = grey(x.to(torch.float32)).flatten(1).sum(1, dtype=torch.float64)
-    mean = (total / (x.shape[2] * x.shape[3]) + 0.5).to(torch.uint8)
-    return blend(mean[:, None, None].expand_as(ramp), ramp, factor[:, None, None])
+    """Between the picture's mean grey (0), the picture (1) and beyond."""
+    pixels = x.to(torch.float32)
+    total = grey(pixels).sum((1, 2, 3), dtype=torch.float64)
+    mean = (total / (x.shape[2] * x.shape[3]) + 0.5).floor_().to(torch.float32)
+    return between(mean[:, None, None, None], pixels, factor[:, None, None, None])
 
 
 def _ramp(x: Tensor) -> Tensor:
     """The table that changes nothing, [n, C, 256]."""
-    ramp = torch.arange(256, device=x.device).to(torch.uint8)
+    ramp = torch.arange(256, dtype=torch.uint8, device=x.device)
     return ramp.expand(x.shape[0], x.shape[1], 256)
