@@ -19,7 +19,7 @@ from pars.errors import UserError
 from pars.run import inputs, toml
 from pars.run.config import RunConfig
 from pars.run.paths import label_file
-from pars.run.presets import FEATURES_FILE
+from pars.run.presets import OWN_FILES
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class Prepared:
 def prepare(config: RunConfig, dataset: Dataset | None = None) -> Prepared:
     """Load, withhold labels, corrupt, hold out; `dataset` replaces what the configuration names."""
     if dataset is None:
-        check_features_file(config)
+        check_own_file(config)
         source = data.load(config.data, seed=config.seed)
     else:
         check_dataset(dataset)
@@ -60,10 +60,11 @@ def prepare(config: RunConfig, dataset: Dataset | None = None) -> Prepared:
     return Prepared(with_noise, noisy.record, held_out, views, inputs.describe_data(source))
 
 
-def check_features_file(config: RunConfig) -> None:
-    """The preset for features cannot know whose: say so, rather than that its placeholder does not exist."""
-    if config.data.name == FEATURES_FILE and not Path(FEATURES_FILE).exists():
-        raise UserError(f"data.name is {FEATURES_FILE}, which is not there: preset features needs --data.name FILE.npz")
+def check_own_file(config: RunConfig) -> None:
+    """A preset for one's own rows cannot know whose: say so, rather than that its placeholder does not exist."""
+    for preset, name in OWN_FILES.items():
+        if config.data.name == name and not Path(name).exists():
+            raise UserError(f"data.name is {name}, which is not there: preset {preset} needs --data.name FILE.npz")
 
 
 def check_dataset(dataset: Dataset) -> None:

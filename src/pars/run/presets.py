@@ -17,7 +17,7 @@ from pars.models import ModelConfig
 from pars.noise import NoiseConfig
 from pars.run.config import RunConfig
 
-FEATURES_FILE = "features.npz"  # stands for the file that only the user knows
+OWN_FILES = {"features": "features.npz", "images": "images.npz"}  # stand for the file that only the user knows
 
 
 class Preset(Protocol):
@@ -99,13 +99,19 @@ def small_cifar10(noise: NoiseConfig, method: str | None = None) -> RunConfig:
 def features(noise: NoiseConfig, method: str | None = None) -> RunConfig:
     """Feature vectors from a frozen encoder, an MLP head: seconds to minutes on a CPU. Needs --data.name FILE.npz."""
     return RunConfig(
-        data=DataConfig(name=FEATURES_FILE),
+        data=DataConfig(name=OWN_FILES["features"]),
         noise=noise,
         model=ModelConfig(name="mlp", batch_norm=True),
         views=ViewsConfig(dropout_weak=0.3, dropout_strong=0.5),
         train=TrainConfig(epochs=20, lr=0.03, weight_decay=2e-3, ema=0.97, ema_ramp=True),
         method=by_name(method or "pars"),
     )
+
+
+def images(noise: NoiseConfig, method: str | None = None) -> RunConfig:
+    """Your own small images, a small CNN: minutes to hours on a CPU. Needs --data.name FILE.npz."""
+    config = small_cifar10(noise, method)
+    return replace(config, data=DataConfig(name=OWN_FILES["images"]), model=ModelConfig(name="small_cnn"))
 
 
 PRESETS: dict[str, Preset] = {
@@ -119,6 +125,7 @@ PRESETS: dict[str, Preset] = {
     "cifar100-low-resource": low_resource(cifar100, 10_000, 391),
     "cifar10-small": small_cifar10,
     "features": features,
+    "images": images,
 }
 
 
