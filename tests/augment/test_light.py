@@ -135,7 +135,7 @@ def test_cutout_covers_its_square_with_the_mean() -> None:
 def test_cut_out_equals_slicing() -> None:
     x = images(3, (2, 6, 7))
     box = torch.tensor([[1, 2, 3, 5], [-2, -1, 2, 3], [0, 0, 0, 0]])
-    out = cut_out(x, box, torch.tensor([9, 8], dtype=torch.uint8))
+    out = cut_out(x.clone(), box, torch.tensor([9, 8], dtype=torch.uint8))
     expected = x.clone()
     for channel, fill in enumerate((9, 8)):
         expected[0, channel, 1:3, 2:5] = fill

@@ -81,7 +81,7 @@ def program(op: Ints, amount: Floats, shape: tuple[int, ...]) -> Params:
 
 
 def perform(x: Tensor, params: Params, fill: int = 0) -> Tensor:
-    """Do each image's program to it. Shapes: x [n, C, H, W] uint8 -> the same; `fill` is the grey of what moves in."""
+    """Do each image's program to a copy of it. Shapes: x [n, C, H, W] uint8 -> the same. fill: grey that moves in."""
     group = GROUP[params["op"].cpu().numpy()]  # on the CPU: grouping on a device would wait for it
     if one_by_one(x):
         programs = zip(x.split(1), group.tolist(), params["amount"].split(1), params["map"].split(1), strict=True)  # type: ignore[no-untyped-call]
@@ -102,7 +102,8 @@ def perform(x: Tensor, params: Params, fill: int = 0) -> Tensor:
 def _follow(x: Tensor, program: list[int], amount: Tensor, matrix: Tensor, *, fill: int) -> Tensor:
     """One image through its program."""
     for k, group in enumerate(program):
-        x = _do(GROUPS[group], x, amount[:, k], matrix[:, k], fill=fill)
+        if GROUPS[group] != "identity":
+            x = _do(GROUPS[group], x, amount[:, k], matrix[:, k], fill=fill)
     return x
 
 
