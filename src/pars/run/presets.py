@@ -92,7 +92,7 @@ def small_cifar10(noise: NoiseConfig, method: str | None = None) -> RunConfig:
         noise=noise,
         model=ModelConfig(name="small_cnn", width=16),
         train=TrainConfig(epochs=40, batch_size=64, lr=0.1, nesterov=True, ema=0.99, ema_ramp=True),
-        method=by_name(method or "pars", warm_up=24),  # so little data takes long to learn from
+        method=by_name(method or "pars"),
     )
 
 
