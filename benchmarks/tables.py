@@ -61,8 +61,8 @@ READINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "paper, literal": ("pars-paper", {}),
     "paper, NL on the given label": ("pars-paper", {"raw_negative": "given"}),
     "current weights teach": ("pars", {"teacher": "current"}),
-    "subset means": ("pars", {"min_share": 0.0}),
-    "batch means": ("pars", {"min_share": 1.0}),
+    "labels at full weight": ("pars", {"raw_weight": "one"}),
+    "labels at full weight, subset means": ("pars", {"raw_weight": "one", "min_share": 0.0}),
     "robust loss on ambiguous rows only": ("pars", {"raw_anchor": "ambiguous"}),
     "without class balance": ("pars", {"lambda_R": 0.0}),
     "robust loss on pseudo-labels": ("pars", {"pseudo_positive": "robust"}),
@@ -151,7 +151,8 @@ def stages() -> Iterator[Cell]:
     """From pixels after a deliberately short warm-up: which readings keep what it learned."""
     short = {"train": {"epochs": 16, "evaluate_every": 4}}
     rows = {"warm-up only": ("warmup", {}), "PARS": ("pars", {}), **READINGS}
-    for row in ("warm-up only", "PARS", "current weights teach", "subset means", "batch means", "paper, literal"):
+    shown = ("labels at full weight", "labels at full weight, subset means", "current weights teach", "paper, literal")
+    for row in ("warm-up only", "PARS", *shown):
         method, changes = rows[row]
         yield Cell("sym 50 %, 16 epochs", row, "cifar10-small", symmetric(0.5), method, 0, short | {"method": changes})
 

@@ -106,7 +106,7 @@ def test_the_batch_that_comes_in_is_left_alone_and_may_be_cut() -> None:
 
 
 def test_the_ranges_of_fixmatch() -> None:
-    """METHODS §1.3: enhance .05+.9·v/10, rotate ±30°, shear ±.3, translate ±.3·size, posterize and solarize cut off."""
+    """Enhance .05+.9·v/10, rotate ±30°, shear ±.3, translate ±.3·size, posterize and solarize cut off."""
     names = ["color", "rotate", "shear-y", "translate-x", "translate-y", "posterize", "solarize", "equalize"]
     op = np.array([[NUMBER[name] for name in names]])
     half, sign = np.full(op.shape, 0.5), -np.ones(op.shape)

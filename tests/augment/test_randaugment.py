@@ -7,8 +7,9 @@ import pytest
 import torch
 from pillow_operations import from_pillow, operate, to_pillow
 
-from pars.augment import AutoAugment, CropFlip, RandAugment, cut_out
+from pars.augment import AutoAugment, CropFlip, RandAugment, ViewsConfig, build, cut_out, rows
 from pars.augment.autoaugment import pairs
+from pars.augment.config import Strong
 from pars.augment.operations import ENHANCEMENTS, NUMBER, OPERATIONS, RANDAUGMENT
 from pars.augment.randaugment import GREY, Flavour
 from pars.augment.view import Params
@@ -116,3 +117,17 @@ def test_cutout_paints_its_box_and_nothing_else() -> None:
     assert out[0, :, 0:2, 1:4].sum() == 6 * (1 + 2 + 3) == out[0].sum()
     assert out[1, :, 5, 5].tolist() == [1, 2, 3]
     assert out[1].sum() == 6
+
+
+@pytest.mark.parametrize("shape", [(3, 32, 32), (1, 28, 28), (3, 70, 65)])
+@pytest.mark.parametrize("strong", ["randaugment", "autoaugment", "resized-crop"])
+def test_the_same_pixels_however_the_batch_is_cut(shape: tuple[int, ...], strong: Strong) -> None:
+    config = ViewsConfig(strong=strong, pad_mode="reflect", flavour="uniform")
+    view = build(config, image=True, shape=shape, mean=(0.5,) * shape[0], std=(0.25,) * shape[0]).strong
+    x = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (19, *shape), dtype=np.uint8))
+    before, params = x.clone(), view.draw(generator(0, "test"), 19, shape)
+    whole = view.apply(x, params)
+    assert torch.equal(x, before)
+    parts = [view.apply(x[a:b], rows(params, a, b)) for a, b in ((0, 1), (1, 8), (8, 19))]
+    assert torch.equal(torch.cat(parts), whole)
+    assert not torch.equal(view.apply(x, view.draw(generator(1, "test"), 19, shape)), whole)

@@ -249,3 +249,11 @@ def test_a_loss_that_explodes_is_named(tmp_path: Path, capsys: pytest.CaptureFix
     said = message(capsys)
     assert "a loss is not finite in epoch" in said
     assert "a smaller train.lr may help" in said
+
+
+def test_a_home_folder_that_does_not_exist(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for flag in ("--data.name", "--noise.path"):
+        noise = ("--noise.kind", "file") if flag == "--noise.path" else ()
+        assert pars("train", *noise, flag, "~nosuchuser/x.npz", "--out", tmp_path / "run") == 2
+        assert "~nosuchuser/x.npz" in message(capsys)
+    assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""The network of METHODS §1.2, against a functional re-implementation and a parameter count by hand."""
+"""The noisy-label papers' network, against a functional re-implementation and a parameter count by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recipes: the CIFAR ones are the paper's (METHODS §2), and all of them train."""
+"""Recipes: the CIFAR ones are the paper's, and all of them train."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ torch.Size([2, 3, 32, 32])
 """
 
 from pars.augment.autoaugment import AutoAugment
+from pars.augment.caption import caption
 from pars.augment.config import ViewsConfig, build
 from pars.augment.crop import CentreCrop, CropFlip, crop_flip
 from pars.augment.cutout import cut_out
@@ -51,6 +52,7 @@ __all__ = [
     "affine",
     "affine_params",
     "build",
+    "caption",
     "crop_flip",
     "cut_out",
     "keep_mask",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Literal
 
@@ -73,6 +74,7 @@ equalize 0.8 8      equalize 0.6 3
 """
 
 
+@functools.cache
 def pairs(policy: Policy) -> tuple[Ints, Floats, Floats]:
     """Operations, probabilities and levels in 0..1 of a policy, each [25, 2].
 

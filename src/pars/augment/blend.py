@@ -1,4 +1,4 @@
-"""Colour and sharpness, the two operations that are no table; and what Pillow's enhancements share: a blend."""
+"""Colour and sharpness, which look at more than one value; and the blend that Pillow's enhancements share."""
 
 from __future__ import annotations
 

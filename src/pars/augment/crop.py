@@ -1,4 +1,4 @@
-"""The weak view of images: a padded random crop and a horizontal flip (METHODS §1.3)."""
+"""The weak view of images: a padded random crop and a horizontal flip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first strong view of images: everything a little, nothing too much (METHODS §3c, "light").
+"""The first strong view of images: everything a little, nothing too much.
 
 For a small network and a short schedule RandAugment with a 16-pixel cutout is too much at once (measured there); this
 view adds a small cutout, a mild affine map and colour jitter to the weak view, in one pass over float pixels.

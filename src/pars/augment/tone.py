@@ -1,4 +1,4 @@
-"""Point operations, exactly Pillow's: a table of 256 entries per image and channel, or arithmetic on bytes.
+"""Point operations, exactly Pillow's: a table of 256 entries per image and channel, or arithmetic on the pixels.
 
 A table is built for each image, from its histogram where the operation asks for one, and applied by one gather.
 Shapes: x [n, C, H, W] uint8, tables [n, C, 256] uint8, amounts [n].

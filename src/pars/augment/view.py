@@ -15,7 +15,7 @@ class View(Protocol):
     """A random change of a batch that leaves the class of each row alone.
 
     `draw` reads nothing but the generator and one sample's shape; `apply` treats every row by itself. So cutting both
-    the batch and its parameters into parts gives the same pixels as applying them at once (DESIGN §3.4).
+    the batch and its parameters into parts gives the same pixels as applying them at once.
     """
 
     def draw(self, rng: np.random.Generator, n: int, shape: tuple[int, ...]) -> Params:

@@ -12,15 +12,14 @@ import torch
 from PIL import Image, UnidentifiedImageError
 
 from pars import augment, data, seeds
-from pars.augment import ViewsConfig
-from pars.augment.caption import caption
+from pars.augment import ViewsConfig, caption
 from pars.cli.flags import Parser, fields_as_flags
 from pars.cli.output import add_json_flag, show
 from pars.cli.predict import check_out
 from pars.cli.streams import say
 from pars.errors import UserError
 from pars.files import write_atomically
-from pars.report.sheet import Tile, contact_sheet
+from pars.report import Tile, contact_sheet
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
 Pixels = npt.NDArray[np.uint8]

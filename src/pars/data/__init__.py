@@ -4,7 +4,7 @@ from pars.data.arrays import arrays
 from pars.data.check import check_labels, check_split
 from pars.data.cifar import cifar10, cifar100
 from pars.data.cifar_n import human_labels
-from pars.data.config import DataConfig, data_root
+from pars.data.config import NAMES, DataConfig, data_root
 from pars.data.dataset import UNLABELLED, Dataset, Inputs, Labels, Split, channel_statistics
 from pars.data.digits import digits
 from pars.data.idx import fashion_mnist, idx_folder, read_idx
@@ -14,6 +14,7 @@ from pars.data.standardise import standardise, standardised
 from pars.data.stratify import Mask
 
 __all__ = [
+    "NAMES",
     "UNLABELLED",
     "DataConfig",
     "Dataset",

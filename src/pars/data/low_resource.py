@@ -11,7 +11,7 @@ from pars.seeds import generator
 
 
 def labelled_rows(true_labels: Labels, n_labelled: int, n_classes: int, seed: int) -> Mask:
-    """A class-balanced choice of rows, by their true labels (METHODS A26).
+    """A class-balanced choice of rows, by their true labels.
 
     What does not divide evenly goes to classes drawn at random; a class with too few rows gives all it has and the
     others give more.

@@ -2,7 +2,7 @@
 
 | name | file | for |
 |---|---|---|
-| preact_resnet18 | preact_resnet.py | the noisy-label papers' CIFAR network (METHODS §1.2) |
+| preact_resnet18 | preact_resnet.py | the noisy-label papers' CIFAR network |
 | small_cnn | small_cnn.py | images on a CPU, from 4×4 pixels up |
 | mlp, linear | mlp.py | features, table rows, flattened small images |
 """

@@ -1,7 +1,7 @@
 """The "PreAct ResNet-18" of the noisy-label literature (DivideMix, ELR+, AugDesc, M-correction, PARS).
 
 Strictly it is not He et al. 2016 (arXiv:1603.05027): the stem is followed by BatchNorm and ReLU, and the final
-BatchNorm and ReLU are missing. The published numbers come from this network, so this network it is (METHODS §1.2).
+BatchNorm and ReLU are missing. The published numbers come from this network, so this network it is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pictures and text made from a run folder alone, without torch."""
+"""Pictures and text for people, made without torch; those of a run from its folder alone."""
 
 from pars.report.outcome import by_stage, outcome
 from pars.report.plots import (
@@ -13,6 +13,7 @@ from pars.report.plots import (
     write_plots,
 )
 from pars.report.read import Labels, RowRecord, Run, read_metrics, read_run
+from pars.report.sheet import Tile, contact_sheet
 from pars.report.summary import summary
 from pars.report.text import comparison_table, overview, sparkline
 
@@ -20,6 +21,7 @@ __all__ = [
     "Labels",
     "RowRecord",
     "Run",
+    "Tile",
     "accuracy_curves",
     "accuracy_curves_figure",
     "by_stage",
@@ -28,6 +30,7 @@ __all__ = [
     "comparison_table",
     "confidence_histograms",
     "confidence_histograms_figure",
+    "contact_sheet",
     "outcome",
     "overview",
     "read_metrics",

@@ -6,8 +6,8 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from pars.data import data_root
-from pars.data.config import NAMES
+from pars.data import NAMES, data_root
+from pars.files import expanded
 from pars.run.config import RunConfig
 
 
@@ -15,7 +15,7 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
     """The same files by their whole paths; the names of published data sets stay names."""
     data, noise = config.data, config.noise
     if data.name not in NAMES:
-        data = replace(data, name=absolute(Path(data.name).expanduser(), data.name))
+        data = replace(data, name=absolute(expanded(data.name), data.name))
     if data.root is not None:
         data = replace(data, root=str(data_root(data.root).resolve()))
     if noise.path is not None:
