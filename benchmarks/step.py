@@ -81,13 +81,13 @@ class Ours:
             for module in (net.module, net.average):
                 self.watch(module)
 
-    def epochs(self) -> Iterator[tuple[Rows, Rows]]:
-        assert self.stage.more is not None
+    def epochs(self) -> Iterator[dict[str, Rows]]:
+        orders = self.stage.orders({})
         for epoch in range(self.stage.stage.epochs):
-            pairs = zip(self.stage.labelled.epoch(epoch), self.stage.more.epoch(epoch), strict=True)
-            for step, pair in enumerate(pairs):
+            batches = {name: order.epoch(epoch) for name, order in orders.items()}
+            for step in range(self.trainer.steps):
                 self.trainer.epoch, self.trainer.step = epoch, step
-                yield pair
+                yield {name: of_name[step] for name, of_name in batches.items()}
 
     def watch(self, module: nn.Module) -> None:
         """Count the time of outermost forwards; backward is counted in `steps`."""
@@ -114,8 +114,7 @@ class Ours:
         try:
             began = time.perf_counter()
             for _ in range(n):
-                rows, more = next(self.batches)
-                self.trainer._run_step(self.stage, rows, more)
+                self.trainer._run_step(self.stage, next(self.batches))
             return time.perf_counter() - began
         finally:
             Tensor.backward = backward  # type: ignore[method-assign]

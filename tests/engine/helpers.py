@@ -90,3 +90,9 @@ def assert_identical(a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> None:
     for name in a:
         assert a[name].dtype == b[name].dtype, name
         assert torch.equal(a[name], b[name]), name
+
+
+def weights(trainer: Trainer) -> dict[str, Tensor]:
+    """Networks, averages and optimisers, without what the method keeps of its own."""
+    kept = ("raw.", "average.", "attached.", "optimiser.")
+    return {name: tensor for name, tensor in trainer.tensors().items() if name.startswith(kept)}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pars import seeds
 from pars.engine import TrainConfig
-from pars.engine.order import Order, Scheduled, schedule, steps_in_epoch
+from pars.engine.order import Order, lay_out, schedule, steps_in_epoch
 from pars.errors import UserError
 from pars.methods import Draw, Losses, Stage, Step
 
@@ -33,16 +33,14 @@ def laid_out(
     unlabelled: int = 0,
     held_out: int = 0,
     pool: str = "all",
-) -> Scheduled:
-    """The only stage of a run on n labelled rows, then unlabelled ones; the last of them are held out."""
+) -> dict[str, Order]:
+    """The batches of a stage on n labelled rows, then unlabelled ones; the last of them are held out."""
     assert pool in ("all", "labelled")
-    stage = Stage("main", 2, no_step, Draw("all" if pool == "all" else "labelled", ratio))
+    stage = Stage("main", 2, no_step, {"more": Draw("all" if pool == "all" else "labelled", ratio)})
     config = TrainConfig(epochs=2, batch_size=batch_size, steps_per_epoch=steps)
     labelled = np.arange(held_out, n)
-    (scheduled,) = schedule(
-        [stage], labelled=labelled, every=np.arange(held_out, n + unlabelled), config=config, seed=3
-    )
-    return scheduled
+    (scheduled,) = schedule([stage], lay_out(labelled, np.arange(held_out, n + unlabelled), config, 3), 2)
+    return scheduled.orders({})
 
 
 def counts(batches: Sequence[npt.NDArray[np.int64]]) -> Counter[int]:
@@ -52,7 +50,7 @@ def counts(batches: Sequence[npt.NDArray[np.int64]]) -> Counter[int]:
 @given(n=st.integers(1, 300), batch_size=st.integers(1, 128), epoch=st.integers(0, 50))
 @deterministic
 def test_an_epoch_is_one_pass_in_batches_of_equal_size(n: int, batch_size: int, epoch: int) -> None:
-    batches = laid_out(n, batch_size=batch_size).labelled.epoch(epoch)
+    batches = laid_out(n, batch_size=batch_size)["labelled"].epoch(epoch)
     sizes = [len(batch) for batch in batches]
     assert counts(batches) == Counter(range(n))
     assert max(sizes) - min(sizes) <= 1
@@ -64,9 +62,8 @@ def test_an_epoch_is_one_pass_in_batches_of_equal_size(n: int, batch_size: int, 
 @deterministic
 def test_a_three_times_larger_batch_is_three_whole_passes(n: int, batch_size: int) -> None:
     scheduled = laid_out(n, batch_size=batch_size)
-    assert scheduled.more is not None
-    batches = scheduled.more.epoch(0)
-    assert len(batches) == len(scheduled.labelled.epoch(0))
+    batches = scheduled["more"].epoch(0)
+    assert len(batches) == len(scheduled["labelled"].epoch(0))
     assert counts(batches) == Counter(dict.fromkeys(range(n), 3))
     assert max(map(len, batches)) - min(map(len, batches)) <= 1
     passes = np.concatenate(list(batches)).reshape(3, n)
@@ -75,15 +72,14 @@ def test_a_three_times_larger_batch_is_three_whole_passes(n: int, batch_size: in
 
 def test_a_given_number_of_steps_cycles_the_labelled_rows() -> None:
     scheduled = laid_out(40, batch_size=16, steps=11, unlabelled=500)
-    assert [len(batch) for batch in scheduled.labelled.epoch(0)] == [16] * 11
-    assert set(counts(scheduled.labelled.epoch(0)).values()) == {4, 5}  # 176 = 4 · 40 + 16
-    assert scheduled.more is not None
-    assert [len(batch) for batch in scheduled.more.epoch(0)] == [48] * 11
-    assert set(counts(scheduled.more.epoch(0)).values()) == {1}  # 528 of 540 rows
+    assert [len(batch) for batch in scheduled["labelled"].epoch(0)] == [16] * 11
+    assert set(counts(scheduled["labelled"].epoch(0)).values()) == {4, 5}  # 176 = 4 · 40 + 16
+    assert [len(batch) for batch in scheduled["more"].epoch(0)] == [48] * 11
+    assert set(counts(scheduled["more"].epoch(0)).values()) == {1}  # 528 of 540 rows
 
 
 def test_fewer_steps_than_a_pass_read_other_rows_each_epoch() -> None:
-    order = laid_out(100, batch_size=10, steps=2).labelled
+    order = laid_out(100, batch_size=10, steps=2)["labelled"]
     assert set(counts(order.epoch(0)).values()) == {1}
     assert len(set().union(*(counts(order.epoch(epoch)) for epoch in range(60)))) == 100
 
@@ -109,26 +105,26 @@ def test_every_row_comes_early_as_often_as_late() -> None:
 
 def test_pools_hold_what_they_say() -> None:
     scheduled = laid_out(60, batch_size=16, unlabelled=40, held_out=10)
-    assert scheduled.more is not None
     for epoch in range(4):
-        assert set(counts(scheduled.labelled.epoch(epoch))) == set(range(10, 60))
-        assert set(counts(scheduled.more.epoch(epoch))) == set(range(10, 100))
-    own = laid_out(60, batch_size=16, unlabelled=40, pool="labelled").more
-    assert own is not None
+        assert set(counts(scheduled["labelled"].epoch(epoch))) == set(range(10, 60))
+        assert set(counts(scheduled["more"].epoch(epoch))) == set(range(10, 100))
+    own = laid_out(60, batch_size=16, unlabelled=40, pool="labelled")["more"]
     assert set(counts(own.epoch(0))) == set(range(60))
 
 
 def test_a_small_second_batch_still_has_two_rows() -> None:
-    more = laid_out(8, batch_size=2, ratio=0.01).more
-    assert more is not None
+    more = laid_out(8, batch_size=2, ratio=0.01)["more"]
     assert [len(batch) for batch in more.epoch(0)] == [2] * 4  # BatchNorm needs two
 
 
 def test_stages_follow_each_other_and_empty_ones_are_left_out() -> None:
-    stages = [Stage("a", 2, no_step), Stage("b", 0, no_step), Stage("c", 3, no_step, Draw("all"))]
+    stages = [Stage("a", 2, no_step), Stage("b", 0, no_step), Stage("c", 3, no_step, {"all": Draw("all")})]
     rows = np.arange(10)
-    out = schedule(stages, labelled=rows, every=rows, config=TrainConfig(epochs=5), seed=0)
-    assert [(s.stage.name, s.first_epoch, s.more is not None) for s in out] == [("a", 0, False), ("c", 2, True)]
+    out = schedule(stages, lay_out(rows, rows, TrainConfig(epochs=5), 0), 5)
+    assert [(s.stage.name, s.first_epoch, list(s.draws)) for s in out] == [
+        ("a", 0, ["labelled"]),
+        ("c", 2, ["labelled", "all"]),
+    ]
 
 
 def test_nothing_to_train_on_is_an_error() -> None:
@@ -139,7 +135,7 @@ def test_nothing_to_train_on_is_an_error() -> None:
 def test_stages_that_do_not_add_up_are_an_error() -> None:
     rows = np.arange(10)
     with pytest.raises(UserError, match=r"\[2, 2\] epochs, the run 5"):
-        schedule([Stage("a", 2, no_step)] * 2, labelled=rows, every=rows, config=TrainConfig(epochs=5), seed=0)
+        schedule([Stage("a", 2, no_step)] * 2, lay_out(rows, rows, TrainConfig(epochs=5), 0), 5)
 
 
 def test_steps_in_an_epoch_of_the_papers_settings() -> None:
@@ -159,12 +155,12 @@ def test_batches_are_cut_from_the_passes_laid_end_to_end() -> None:
 
 
 def test_an_epoch_of_any_length_is_not_built_at_once() -> None:
-    batches = laid_out(60, batch_size=16, steps=10**9).labelled.epoch(0)
+    batches = laid_out(60, batch_size=16, steps=10**9)["labelled"].epoch(0)
     assert len(batches) == 10**9
     assert len(batches[10**9 - 1]) == 16
 
 
 @pytest.mark.parametrize(("n", "batch_size", "smallest"), [(3, 2, 1), (4, 2, 2), (10, 4, 3), (6, 1, 1)])
 def test_the_smallest_batch_is_known_beforehand(n: int, batch_size: int, smallest: int) -> None:
-    order = laid_out(n, batch_size=batch_size).labelled
+    order = laid_out(n, batch_size=batch_size)["labelled"]
     assert order.smallest == min(map(len, order.epoch(0))) == smallest

@@ -19,7 +19,7 @@ from pars.errors import UserError
 
 
 def test_the_papers_schedule_falls_from_03_to_00585() -> None:
-    rates = [learning_rate("cosine-7-16", peak=0.03, step=step, total=100) for step in range(101)]
+    rates = [learning_rate(TrainConfig(lr=0.03), step=step, total=100) for step in range(101)]
     assert rates[0] == 0.03
     assert_allclose(rates[-1], 0.00585, atol=5e-6)
     assert_allclose(rates, 0.03 * np.cos(7 * np.pi * np.arange(101) / 1600), rtol=1e-12)
@@ -27,9 +27,9 @@ def test_the_papers_schedule_falls_from_03_to_00585() -> None:
 
 
 def test_the_other_schedules() -> None:
-    cosine = [learning_rate("cosine", peak=2.0, step=step, total=4) for step in range(5)]
+    cosine = [learning_rate(TrainConfig(schedule="cosine", lr=2.0), step=step, total=4) for step in range(5)]
     assert_allclose(cosine, [2, 1 + math.sqrt(0.5), 1, 1 - math.sqrt(0.5), 0], atol=1e-12)
-    assert {learning_rate("constant", peak=0.1, step=step, total=9) for step in range(10)} == {0.1}
+    assert {learning_rate(TrainConfig(schedule="constant", lr=0.1), step=step, total=9) for step in range(10)} == {0.1}
 
 
 @pytest.mark.parametrize(("decay", "ramp"), [(0.999, False), (0.9, False), (0.0, False), (0.95, True)])

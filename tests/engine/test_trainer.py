@@ -38,7 +38,7 @@ class Spy(Method):
         rest = task.epochs - self.epochs_first
         return (
             Stage("first", self.epochs_first, self.step),
-            Stage("second", rest, self.step, Draw("all", 2.0)),
+            Stage("second", rest, self.step, {"more": Draw("all", 2.0)}),
         )
 
     def step(self, at: Step) -> Losses:
@@ -150,9 +150,9 @@ def test_the_labelled_batch_has_labelled_rows_only_and_held_out_rows_are_nowhere
         assert (at.batch.labels >= 0).all()
         assert torch.equal(at.batch.labels, labels[at.batch.rows])
         raw.update(at.batch.rows.tolist())
-        if at.extra is not None:
-            more.update(at.extra.rows.tolist())
-            assert torch.equal(at.extra.labels, labels[at.extra.rows])
+        if "more" in at.batches:
+            more.update(at.batches["more"].rows.tolist())
+            assert torch.equal(at.batches["more"].labels, labels[at.batches["more"].rows])
 
     data = toy(unlabelled=25)
     labels = torch.from_numpy(data.train.labels)
@@ -165,7 +165,7 @@ def test_the_labelled_batch_has_labelled_rows_only_and_held_out_rows_are_nowhere
 def test_a_step_knows_how_far_the_run_and_its_stage_are() -> None:
     seen: list[tuple[float, float, bool]] = []
     trainer = make_trainer(
-        Spy(tell=lambda at: seen.append((at.progress, at.stage_progress, at.extra is not None)), epochs_first=1),
+        Spy(tell=lambda at: seen.append((at.progress, at.stage_progress, "more" in at.batches)), epochs_first=1),
         data=toy(32),
         config=replace(SHORT, epochs=3),
     )
@@ -179,8 +179,7 @@ def test_views_are_drawn_anew_for_each_name_number_batch_and_step() -> None:
     drawn: list[Tensor] = []
 
     def tell(at: Step) -> None:
-        batches = [at.batch] if at.extra is None else [at.batch, at.extra]
-        for batch in batches:
+        for batch in at.batches.values():
             assert batch.weak is batch.view("weak", 0)  # made once
             drawn.extend(view[:12] == 0 for view in (batch.weak, batch.view("weak", 1), batch.strong))
 

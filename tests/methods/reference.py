@@ -53,19 +53,32 @@ def random_labels(seed: int, *, rows: int = 5, classes: int = 4) -> Tensor:
 
 
 def step(
-    logits: Logits, labels: Tensor, *, seed: int = 0, stage_progress: float = 0.5, net: Network | None = None
+    logits: Logits,
+    labels: Tensor,
+    *,
+    seed: int = 0,
+    stage_progress: float = 0.5,
+    net: Network | None = None,
+    nets: tuple[Network, ...] | None = None,
+    rows: Tensor | None = None,
+    state: dict[str, Tensor] | None = None,
+    epoch: int = 0,
 ) -> Step:
     """A step whose network copies its inputs, so that the views are the logits."""
 
-    def batch(name: str, given: Tensor) -> Batch:
-        return Batch(torch.arange(len(given)), given, lambda view, index: logits[f"{name}/{view}"])
+    def batch(name: str, given: Tensor, rows: Tensor | None = None) -> Batch:
+        numbers = torch.arange(len(given)) if rows is None else rows
+        return Batch(numbers, given, lambda view, index: logits[f"{name}/{view}"])
 
     return Step(
-        nets=(net or Network(AsIs(), Averaged()),),
-        batch=batch("raw", labels),
-        extra=batch("more", torch.full((len(logits["more/weak"]),), -1)),
-        state={},
+        nets=nets or (net or Network(AsIs(), Averaged()),),
+        batches={
+            "labelled": batch("raw", labels, rows),
+            "more": batch("more", torch.full((len(logits["more/weak"]),), -1)),
+        },
+        state={} if state is None else state,
         rng=np.random.default_rng(seed),
+        epoch=epoch,
         progress=0.5,
         stage_progress=stage_progress,
     )

@@ -61,10 +61,10 @@ def test_without_a_number_the_warm_up_is_a_share_of_the_run() -> None:
 
 
 def test_only_the_main_stage_draws_a_second_batch_and_only_if_it_needs_one() -> None:
-    assert [stage.more for stage in PARS.paper().stages(task())] == [None, Draw("all", 3.0)]
-    assert [stage.more for stage in PARS(mu=2.5).stages(task())] == [None, Draw("all", 2.5)]
-    assert [stage.more for stage in PARS(pool="batch").stages(task())] == [None, None]
-    assert [stage.more for stage in PARS(pseudo=False).stages(task())] == [None, None]
+    assert [stage.draws for stage in PARS.paper().stages(task())] == [{}, {"more": Draw("all", 3.0)}]
+    assert [stage.draws for stage in PARS(mu=2.5).stages(task())] == [{}, {"more": Draw("all", 2.5)}]
+    assert [stage.draws for stage in PARS(pool="batch").stages(task())] == [{}, {}]
+    assert [stage.draws for stage in PARS(pseudo=False).stages(task())] == [{}, {}]
 
 
 @pytest.mark.parametrize(

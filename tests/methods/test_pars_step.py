@@ -224,7 +224,7 @@ def test_selections_say_what_the_step_believed() -> None:
     PARS.paper(tau=0.7, teacher="average").main_step(at)
     taught = Averaged()(logits["more/weak"]).softmax(1)
     assert at.selections["raw"].batch is at.batch
-    assert at.selections["pseudo"].batch is at.more
+    assert at.selections["pseudo"].batch is at.batches["more"]
     assert torch.equal(at.selections["raw"].predicted, logits["raw/weak"].argmax(1))
     assert torch.equal(at.selections["pseudo"].predicted, taught.argmax(1))
     assert torch.equal(at.selections["pseudo"].ambiguous, taught.amax(1) > 0.7)

@@ -12,16 +12,14 @@ from numpy.testing import assert_allclose
 from methods.reference import random_labels, random_logits, step
 from pars.engine import TrainConfig
 from pars.errors import UserError
-from pars.methods import PARS, REGISTRY, Supervised, Task, by_name
+from pars.methods import PARS, REGISTRY, Setting, Supervised, Task, by_name
 
 
 @pytest.mark.parametrize("name", REGISTRY)
 def test_every_method_trains_on_any_rows(name: str) -> None:
     seen = Recorder()
     data = toy(unlabelled=12)
-    trainer = make_trainer(
-        by_name(name, warm_up=1), data=data, config=TrainConfig(epochs=2, batch_size=16, lr=0.1), watcher=seen
-    )
+    trainer = make_trainer(by_name(name), data=data, config=TrainConfig(epochs=2, batch_size=16, lr=0.1), watcher=seen)
     before = [{key: t.clone() for key, t in net.module.state_dict().items()} for net in trainer.nets]
     trainer.run()
     assert len(seen.lines) == 2
@@ -38,9 +36,9 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
 
 def test_names_mean_what_they_say() -> None:
     assert by_name("ce") == Supervised(loss="ce")
-    assert by_name("warmup", robust="10*nce+mae") == Supervised(loss="10*nce+mae")
-    assert by_name("pars", robust="gce", warm_up=3) == PARS(robust="gce", warm_up=3)
-    assert by_name("pars-paper", warm_up=25) == PARS.paper(warm_up=25)
+    assert by_name("warmup", Setting("cifar100")) == Supervised(loss="10*nce+mae")
+    assert by_name("pars") == PARS()
+    assert by_name("pars-paper", Setting("cifar10")) == PARS.paper(warm_up=25)
 
 
 def test_supervised_training_minimises_the_mean_loss_on_given_labels() -> None:
@@ -49,7 +47,7 @@ def test_supervised_training_minimises_the_mean_loss_on_given_labels() -> None:
     at = step(logits, labels)
     losses = stage.step(at)
     p = logits["raw/weak"].detach().double().softmax(1)
-    assert (stage.epochs, stage.more) == (7, None)
+    assert (stage.epochs, stage.draws) == (7, {})
     assert_allclose(losses["raw"].item(), -sum(math.log(p[i, y]) for i, y in enumerate(labels.tolist())) / 5, rtol=1e-5)
     assert torch.equal(at.selections["raw"].ambiguous, p.amax(1) > 0.95)
     assert (at.net.forwards, at.net.backwards) == (0, 5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -13,7 +14,7 @@ from pars.engine import TrainConfig
 from pars.engine.schedule import learning_rate
 from pars.errors import UserError
 from pars.losses import parse
-from pars.methods import PARS, REGISTRY, Supervised
+from pars.methods import PARS, REGISTRY, Setting, Supervised
 from pars.models import ModelConfig
 from pars.noise import NoiseConfig
 from run.helpers import SYMMETRIC, images
@@ -38,7 +39,7 @@ def test_the_cifar_recipes_train_as_the_paper_says(name: str) -> None:
     assert (train.lr, train.momentum, train.weight_decay, train.batch_size) == (0.03, 0.9, 5e-4, 128)
     assert not train.nesterov
     assert train.schedule == "cosine-7-16"
-    assert learning_rate(train.schedule, peak=train.lr, step=50, total=100) == 0.03 * math.cos(7 * math.pi / 32)
+    assert learning_rate(train, step=50, total=100) == 0.03 * math.cos(7 * math.pi / 32)
     assert (train.ema, train.ema_ramp, train.grad_clip) == (0.999, False, None)
     assert (method.tau, method.lambda_S, method.lambda_N, method.lambda_R, method.mu) == (0.95, 1.0, 0.1, 1.0, 3.0)
     assert (config.model.name, config.model.width or 64) == ("preact_resnet18", 64)
@@ -90,8 +91,15 @@ def test_low_resource_keeps_few_labels_and_as_many_steps(name: str, labelled: in
 def test_every_recipe_takes_every_method_and_keeps_the_noise(name: str, method: str) -> None:
     config = recipe(name, 0.4, method)
     assert config.noise == NoiseConfig(kind="symmetric", rate=0.4)
-    assert isinstance(config.method, PARS if method.startswith("pars") else Supervised)
-    assert replace(config, method=recipe(name, 0.4).method) == recipe(name, 0.4)
+    data = {"cifar10": "cifar10", "cifar100": "cifar100"}.get(name.removesuffix("-low-resource"), "small")
+    published = REGISTRY[method].recipe(Setting(cast(Any, data), config.noise))
+    assert config.method == published.build()
+    same = {
+        "train": {key: getattr(recipe(name, 0.4).train, key) for key in published.train},
+        "views": {key: getattr(recipe(name, 0.4).views, key) for key in published.views},
+    }
+    rest = replace(config, train=replace(config.train, **same["train"]), views=replace(config.views, **same["views"]))
+    assert replace(rest, method=recipe(name, 0.4).method) == recipe(name, 0.4)  # nothing else is changed
 
 
 @pytest.mark.parametrize("name", run.PRESETS)

@@ -58,7 +58,7 @@ def other_values(hint: Any, value: Any) -> Iterator[Any]:
     elif origin is Literal:
         yield from (option for option in options if option != value)
     elif origin is tuple:
-        yield (7, 5)
+        yield from ((7, 5), (0.5, 0.75))
     elif hint is bool:
         yield not value
     elif hint is int:
@@ -74,7 +74,7 @@ def other_values(hint: Any, value: Any) -> Iterator[Any]:
 BASES = [
     RunConfig(noise=SYMMETRIC),
     RunConfig(noise=NoiseConfig(kind="file", path="x.npy")),
-    RunConfig(method=Supervised()),
+    *(RunConfig(method=by_name(name)) for name in REGISTRY),
 ]
 
 

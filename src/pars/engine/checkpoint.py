@@ -79,12 +79,15 @@ def optimiser_tensors(prefix: str, optimiser: optim.Optimizer) -> dict[str, Tens
 
 def load_optimiser(prefix: str, optimiser: optim.Optimizer, tensors: Mapping[str, Tensor], where: Path) -> None:
     parameters = [p for group in optimiser.param_groups for p in group["params"]]
+    of_shape = {"exp_avg", "exp_avg_sq"} if isinstance(optimiser, optim.Adam) else {"momentum_buffer"}
+    scalars = {"step"} if isinstance(optimiser, optim.Adam) else set()
     state: dict[int, dict[str, Tensor]] = {}
     for key, tensor in with_prefix(prefix, tensors, "cpu").items():
         index, _, name = key.partition(".")
         position = int(index) if index.isdecimal() else len(parameters)
         # torch would take a buffer of any shape, and fail in the first step.
-        if name != "momentum_buffer" or position >= len(parameters) or tensor.shape != parameters[position].shape:
+        known = position < len(parameters) and name in of_shape | scalars
+        if not known or tensor.shape != (() if name in scalars else parameters[position].shape):
             raise UserError(f"{where} does not fit the optimiser of its configuration: {prefix}{key} has no parameter")
         state.setdefault(position, {})[name] = tensor
     whole = optimiser.state_dict()

@@ -18,11 +18,18 @@ class TrainConfig:
     epochs: int = 100
     batch_size: int = 128
     steps_per_epoch: int | None = None  # none = one pass over the labelled rows; else labelled rows are cycled
+    optimiser: Literal["sgd", "adam"] = "sgd"
     lr: float = 0.03
-    momentum: float = 0.9
+    momentum: float = 0.9  # adam: its first beta
     weight_decay: float = 5e-4
     nesterov: bool = False
-    schedule: Literal["cosine-7-16", "cosine", "constant"] = "cosine-7-16"
+    schedule: Literal["cosine-7-16", "cosine", "warm-restarts", "steps", "late-linear", "constant"] = "cosine-7-16"
+    floor: float = 0.0  # cosine, warm-restarts: the lowest rate, as a share of lr
+    cycles: int = 1  # warm-restarts: how many cosines
+    milestones: tuple[float, ...] = ()  # steps: after which shares of the run the rate is multiplied by gamma
+    gamma: float = 0.1
+    decay_from: float = 0.4  # late-linear: the share of the run after which the rate falls to 0
+    late_momentum: float | None = None  # late-linear: momentum from there on
     grad_clip: float | None = None  # largest gradient norm
     ema: float = 0.999  # decay of the averaged weights
     ema_ramp: bool = False  # smaller decay in the first steps, (1+t)/(10+t), for short runs
@@ -31,7 +38,7 @@ class TrainConfig:
     checkpoint_seconds: float = 600.0  # also inside an epoch, so that a long one is not lost
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "evaluate_every", "checkpoint_every", "steps_per_epoch"):
+        for name in ("epochs", "batch_size", "evaluate_every", "checkpoint_every", "steps_per_epoch", "cycles"):
             value = getattr(self, name)
             if value is not None and not 1 <= value <= LARGEST_COUNT:
                 expected = "expected at least 1" if value < 1 else f"expected at most {LARGEST_COUNT}"
@@ -40,6 +47,15 @@ class TrainConfig:
             if not 0 <= getattr(self, name) <= LARGEST_RATE:
                 expected = f"expected a number of at least 0 and at most {LARGEST_RATE:g}"
                 raise UserError(f"train.{name} is {getattr(self, name)}, {expected}")
+        for name in ("floor", "gamma", "decay_from"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise UserError(f"train.{name} is {getattr(self, name)}, expected a number from 0 to 1")
+        if not all(0 <= milestone <= 1 for milestone in self.milestones):
+            raise UserError(f"train.milestones are {list(self.milestones)}, expected shares of the run from 0 to 1")
+        if self.late_momentum is not None and not 0 <= self.late_momentum <= LARGEST_RATE:
+            raise UserError(f"train.late_momentum is {self.late_momentum}, expected a number of at least 0")
+        if self.optimiser == "adam" and not (self.momentum < 1 and (self.late_momentum or 0) < 1):
+            raise UserError("train.momentum and train.late_momentum are betas of Adam's: expected numbers below 1")
         if self.grad_clip is not None and not self.grad_clip > 0:
             raise UserError(f"train.grad_clip is {self.grad_clip}, expected a norm above 0")
         if not self.checkpoint_seconds >= 0:

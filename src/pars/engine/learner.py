@@ -3,45 +3,85 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import torch
 from torch import Tensor, nn, optim
 
+from pars import seeds
 from pars.engine import checkpoint as ck
 from pars.engine.config import TrainConfig
 from pars.engine.ema import decay_at, make_average, update_average
 from pars.engine.flops import row_cost
-from pars.engine.schedule import learning_rate
-from pars.methods import Network
+from pars.engine.fresh import choose_trained, restart
+from pars.engine.schedule import learning_rate, momentum
+from pars.methods import Method, Network, Stage
+from pars.methods.network import head_of
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Where a stage's learning rate begins and ends, in steps of the run; and where its averages begin."""
+
+    first: int
+    total: int
+    averaged_from: int
 
 
 class Learner:
     """Steps a network, averages it, and counts what that cost."""
 
-    def __init__(self, module: nn.Module, config: TrainConfig, example: Tensor) -> None:
-        self.net = Network(module.train(), make_average(module))
-        self.config = config
+    def __init__(
+        self, module: nn.Module, config: TrainConfig, example: Tensor, attached: nn.ModuleDict | None = None
+    ) -> None:
+        self.net = Network(module.train(), make_average(module), attached)
+        self.run_config = self.config = config
         self.cost = row_cost(module, example)
-        self.optimiser = optim.SGD(
-            module.parameters(),
-            lr=config.lr,
-            momentum=config.momentum,
-            weight_decay=config.weight_decay,
-            nesterov=config.nesterov,
+        self.optimiser = self._optimiser()
+
+    def _optimiser(self) -> optim.Optimizer:
+        c, parameters = self.config, [*self.net.module.parameters(), *self.net.attached.parameters()]
+        if c.optimiser == "adam":
+            return optim.Adam(parameters, lr=c.lr, betas=(c.momentum, 0.999), weight_decay=c.weight_decay, foreach=True)
+        return optim.SGD(
+            parameters,
+            lr=c.lr,
+            momentum=c.momentum,
+            weight_decay=c.weight_decay,
+            nesterov=c.nesterov,
             foreach=True,
         )
 
-    def update(self, step: int, total: int) -> None:
-        """Apply the gradients of step `step` (from 0) of `total`."""
-        module = self.net.module
+    def enter(self, stage: Stage, *, seed: int | None) -> None:
+        """Be as this stage needs it; with a seed, as it begins it: fresh weights and a fresh optimiser where due."""
+        changes: dict[str, Any] = dict(stage.train)
+        config = replace(self.run_config, **changes) if changes else self.run_config
+        if seed is not None and stage.restart != "none":
+            restart(self.net.module, stage.restart, seed)
+            if stage.restart == "all":
+                self.net.average.load_state_dict(self.net.module.state_dict())
+        if config != self.config or stage.train or stage.restart != "none":
+            self.config = config
+            self.optimiser = self._optimiser()
+        choose_trained(self.net.module, stage.trains)
+
+    def update(self, step: int, curve: Curve) -> None:
+        """Apply the gradients of step `step` (from 0) of the run."""
+        module, group = self.net.module, self.optimiser.param_groups[0]
         if self.config.grad_clip is not None:
-            nn.utils.clip_grad_norm_(module.parameters(), self.config.grad_clip)
-        self.optimiser.param_groups[0]["lr"] = learning_rate(
-            self.config.schedule, peak=self.config.lr, step=step, total=total
-        )
+            nn.utils.clip_grad_norm_(group["params"], self.config.grad_clip)
+        at = {"step": step - curve.first, "total": curve.total}
+        group["lr"], beta = learning_rate(self.config, **at), momentum(self.config, **at)
+        if self.config.optimiser == "adam":
+            group["betas"] = (beta, 0.999)
+        else:
+            group["momentum"] = beta
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
-        update_average(self.net.average, module, decay_at(step, decay=self.config.ema, ramp=self.config.ema_ramp))
+        decay = decay_at(step - curve.averaged_from, decay=self.config.ema, ramp=self.config.ema_ramp)
+        update_average(self.net.average, module, decay)
 
     @property
     def flop(self) -> float:
@@ -60,9 +100,24 @@ class Learner:
 
     def tensors(self, index: int) -> dict[str, Tensor]:
         """Everything that training changes."""
-        return self.weights(index) | ck.optimiser_tensors(f"optimiser.{index}.", self.optimiser)
+        return (
+            self.weights(index)
+            | ck.module_tensors(f"attached.{index}.", self.net.attached)
+            | ck.optimiser_tensors(f"optimiser.{index}.", self.optimiser)
+        )
 
     def load(self, index: int, tensors: Mapping[str, Tensor], where: Path) -> None:
         ck.load_module(f"average.{index}.", self.net.average, tensors, where)
         ck.load_module(f"raw.{index}.", self.net.module, tensors, where)
+        ck.load_module(f"attached.{index}.", self.net.attached, tensors, where)
         ck.load_optimiser(f"optimiser.{index}.", self.optimiser, tensors, where)
+
+
+def attach(method: Method, module: nn.Module, example: Tensor, n_classes: int, seed: int) -> nn.ModuleDict:
+    """The modules that a method trains beside a network, with weights of a seed of their own."""
+    if type(method).attachments is Method.attachments:
+        return nn.ModuleDict()
+    n_features = head_of(module).in_features
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seeds.torch_seed(seed, "attachments"))
+        return nn.ModuleDict(dict(method.attachments(n_features, n_classes))).to(example.device)

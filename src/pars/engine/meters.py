@@ -60,6 +60,13 @@ class EpochMeter:
             )
             self._add(f"selection/{name}", torch.stack(counts).sum(dim=1).double())
 
+    def add_notes(self, notes: Mapping[str, float]) -> None:
+        """Numbers that the method said before the epoch."""
+        self.sums |= {f"note/{name}": torch.tensor(value, dtype=torch.float64) for name, value in notes.items()}
+
+    def notes(self) -> dict[str, float]:
+        return {key.removeprefix("note/"): float(v) for key, v in self.sums.items() if key.startswith("note/")}
+
     def _add(self, key: str, value: Tensor) -> None:
         self.sums[key] = self.sums[key] + value if key in self.sums else value
 

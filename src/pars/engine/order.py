@@ -13,19 +13,10 @@ import numpy.typing as npt
 from pars import seeds
 from pars.engine.config import TrainConfig
 from pars.errors import UserError
-from pars.methods import Stage
+from pars.methods import Draw, Stage, State
 
 Rows = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Scheduled:
-    """A stage, the epoch it begins with, and the batches of its epochs."""
-
-    stage: Stage
-    first_epoch: int
-    labelled: Order
-    more: Order | None
+LABELLED = Draw("labelled")
 
 
 def steps_in_epoch(n_labelled: int, batch_size: int, steps: int | None) -> int:
@@ -97,24 +88,65 @@ class Batches(Sequence[Rows]):
         return self._pass
 
 
-def schedule(
-    stages: Sequence[Stage], *, labelled: Rows, every: Rows, config: TrainConfig, seed: int
-) -> list[Scheduled]:
-    """Lay the stages one after the other; a stage of no epochs is left out."""
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The rows of a run, and how many of them an epoch reads in how many steps."""
+
+    labelled: Rows
+    every: Rows
+    per_epoch: int
+    steps: int
+    seed: int
+
+    def order(self, name: str, draw: Draw, state: State) -> Order:
+        """The batches of a draw, as the method's state has it now."""
+        if name == "labelled" and draw == LABELLED:
+            return Order(self.labelled, self.seed, name, self.per_epoch, self.steps)
+        if callable(draw.pool):
+            pool = draw.pool(state).cpu().numpy()
+        else:
+            pool = self.labelled if draw.pool == "labelled" else self.every
+        if not len(pool):
+            raise UserError(f"the method chose no rows for its batches {name!r}: nothing to train on")
+        ratio = draw.ratio(state) if callable(draw.ratio) else draw.ratio
+        # At least two rows each: BatchNorm needs them.
+        return Order(pool, self.seed, name, max(2 * self.steps, round(ratio * self.per_epoch)), self.steps)
+
+
+@dataclass(frozen=True, eq=False)
+class Scheduled:
+    """A stage, the epoch it begins with, and where its rows come from."""
+
+    stage: Stage
+    first_epoch: int
+    layout: Layout
+
+    @property
+    def draws(self) -> dict[str, Draw]:
+        return {"labelled": LABELLED, **self.stage.draws}
+
+    def orders(self, state: State) -> dict[str, Order]:
+        """The batches of each draw in an epoch that begins, or is under way, with this state."""
+        return {name: self.layout.order(name, draw, state) for name, draw in self.draws.items()}
+
+
+def lay_out(labelled: Rows, every: Rows, config: TrainConfig, seed: int) -> Layout:
+    """One pass over the labelled rows an epoch, or as many steps as the configuration says."""
     if not len(labelled):
         raise UserError("no labelled rows to train on: every label is -1 or held out")
-    if sum(stage.epochs for stage in stages) != config.epochs:
-        raise UserError(f"the stages have {[s.epochs for s in stages]} epochs, the run {config.epochs}")
     size = min(config.batch_size, len(labelled))
     steps = steps_in_epoch(len(labelled), size, config.steps_per_epoch)
     per_epoch = len(labelled) if config.steps_per_epoch is None else steps * size
+    return Layout(labelled, every, per_epoch, steps, seed)
+
+
+def schedule(stages: Sequence[Stage], layout: Layout, epochs: int) -> list[Scheduled]:
+    """Lay the stages one after the other; a stage of no epochs is left out."""
+    if sum(stage.epochs for stage in stages) != epochs:
+        raise UserError(f"the stages have {[s.epochs for s in stages]} epochs, the run {epochs}")
     out, first = [], 0
     for stage in stages:
-        more = None
-        if stage.more is not None:
-            pool = labelled if stage.more.pool == "labelled" else every
-            more = Order(pool, seed, "more", max(2 * steps, round(stage.more.ratio * per_epoch)), steps)
         if stage.epochs:
-            out.append(Scheduled(stage, first, Order(labelled, seed, "labelled", per_epoch, steps), more))
+            out.append(Scheduled(stage, first, layout))
         first += stage.epochs
     return out

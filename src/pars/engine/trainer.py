@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,18 +17,19 @@ from pars.data import Dataset
 from pars.engine import checkpoint as ck
 from pars.engine.config import TrainConfig
 from pars.engine.ema import calibrate
+from pars.engine.feed import Feed
 from pars.engine.folder import RunFolder
 from pars.engine.interrupt import Interrupted, catch_interrupt
-from pars.engine.learner import Learner
+from pars.engine.learner import Curve, Learner, attach
 from pars.engine.memory import keep_freed_memory
 from pars.engine.meters import EpochMeter
-from pars.engine.order import Rows, Scheduled, schedule
+from pars.engine.order import LABELLED, Rows, Scheduled, lay_out, schedule
 from pars.engine.position import check_state, read_position
 from pars.engine.predict import BATCH, accuracy, predict_proba
 from pars.engine.probe import check_network
 from pars.engine.progress import Quiet, Watcher
 from pars.errors import UserError
-from pars.methods import Batch, Method, Step, Task
+from pars.methods import Epoch, Method, RowParameter, Step, Task
 
 CALIBRATION_ROWS = 4096  # enough for BatchNorm's means and variances; a fraction of the cost of testing
 
@@ -53,31 +54,32 @@ class Trainer:
     ) -> None:
         if len(networks) != method.networks:
             raise UserError(f"{type(method).__name__} trains {method.networks} network(s), {len(networks)} were given")
-        self.data, self.views, self.config = data, views, config
+        self.method, self.data, self.views, self.config = method, data, views, config
         self.seed, self.device, self.folder, self.title = seed, device, folder, title
         self.watcher = watcher or Quiet()
-        self.inputs = as_tensor(data.train.inputs).to(device)
-        self.labels = torch.from_numpy(data.train.labels).to(device)
+        labels = torch.from_numpy(data.train.labels)
+        self.feed = Feed(as_tensor(data.train.inputs), labels, views, seed=seed, device=device)
+        self.inputs, self.labels = self.feed.inputs, self.feed.labels
         true = data.train.true_labels
         self.true_labels = None if true is None else torch.from_numpy(true).to(device)
         self.held_out = np.zeros(len(data.train), dtype=bool) if held_out is None else held_out
 
         task = Task(len(data.train), data.n_classes, self.labels, config.epochs)
         self.state = {name: tensor.to(device) for name, tensor in method.initial_state(task).items()}
-        self.schedule = schedule(
-            method.stages(task),
-            labelled=np.flatnonzero((data.train.labels >= 0) & ~self.held_out),
-            every=np.flatnonzero(~self.held_out),
-            config=config,
-            seed=seed,
-        )
+        usable = np.flatnonzero(~self.held_out)
+        layout = lay_out(usable[data.train.labels[usable] >= 0], usable, config, seed)
+        self.schedule = schedule(method.stages(task), layout, config.epochs)
         pair = torch.zeros(2, dtype=torch.int64, device=device)  # two rows: BatchNorm needs more than one
         example = views.plain(self.inputs[pair])
+        smallest = layout.order("labelled", LABELLED, {}).smallest
         for index, module in enumerate(networks):
-            check_network(module, example, data.n_classes, self.schedule[0].labelled.smallest, f"networks[{index}]")
-        self.learners = [Learner(module.to(device), config, example) for module in networks]
+            check_network(module, example, data.n_classes, smallest, f"networks[{index}]")
+        self.learners = [
+            Learner(module.to(device), config, example, attach(method, module, example, data.n_classes, seed + index))
+            for index, module in enumerate(networks)
+        ]
         self.nets = tuple(learner.net for learner in self.learners)
-        self.steps = self.schedule[0].labelled.steps
+        self.steps = layout.steps
         self.total_steps = self.steps * config.epochs
         self.epoch, self.step = 0, 0  # finished epochs; finished steps of the epoch under way
         self.meter = EpochMeter(self.true_labels)
@@ -98,11 +100,12 @@ class Trainer:
             self._save_model(self.folder)
 
     def _run_epoch(self, interrupted: list[bool]) -> None:
-        now = next(s for s in reversed(self.schedule) if s.first_epoch <= self.epoch)
-        labelled = now.labelled.epoch(self.epoch)
-        more = now.more.epoch(self.epoch) if now.more else None
+        now = self._scheduled(self.epoch)
+        if self.step == 0:
+            self._begin_epoch(now)
+        orders = {name: order.epoch(self.epoch) for name, order in now.orders(self.state).items()}
         while self.step < self.steps:
-            self._run_step(now, labelled[self.step], more[self.step] if more else None)
+            self._run_step(now, {name: batches[self.step] for name, batches in orders.items()})
             self.step += 1
             if interrupted or time.monotonic() - self._saved_at > self.config.checkpoint_seconds:
                 self.save()
@@ -110,40 +113,62 @@ class Trainer:
                 raise Interrupted
         self.watcher.epoch(self._finish_epoch(now))
 
-    def _run_step(self, now: Scheduled, rows: Rows, more: Rows | None) -> None:
+    def _scheduled(self, epoch: int) -> Scheduled:
+        """The stage of an epoch."""
+        return next(s for s in reversed(self.schedule) if s.first_epoch <= epoch)
+
+    def _begin_epoch(self, now: Scheduled) -> None:
+        """What happens between epochs; repeated by a run that is resumed before the first step."""
+        if self.epoch == now.first_epoch:
+            for index, learner in enumerate(self.learners):
+                learner.enter(now.stage, seed=seeds.torch_seed(self.seed + index, "restart", self.epoch))
+        if now.stage.before_epoch is not None:
+            before = Epoch(
+                nets=self.nets,
+                index=self.epoch - now.first_epoch,
+                epochs=now.stage.epochs,
+                rows=torch.from_numpy(np.flatnonzero(~self.held_out)).to(self.device),
+                given=self.labels,
+                n_classes=self.data.n_classes,
+                state=self.state,
+                rng=seeds.generator(self.seed, "method/epoch", self.epoch),
+                run_pass=self.feed.passes(self.epoch),
+            )
+            now.stage.before_epoch(before)
+            self.meter.add_notes(before.notes)
+
+    def _run_step(self, now: Scheduled, rows: Mapping[str, Rows]) -> None:
         global_step = self.epoch * self.steps + self.step
-        stage_steps = now.stage.epochs * self.steps
+        first, stage_steps = now.first_epoch * self.steps, now.stage.epochs * self.steps
         at = Step(
             nets=self.nets,
-            batch=self._batch("labelled", rows),
-            extra=None if more is None else self._batch("more", more),
+            batches={name: self.feed.batch(name, which, self.epoch, self.step) for name, which in rows.items()},
             state=self.state,
             rng=seeds.generator(self.seed, "method", self.epoch, self.step),
+            epoch=self.epoch - now.first_epoch,
             progress=global_step / self.total_steps,
-            stage_progress=(global_step - now.first_epoch * self.steps) / stage_steps,
+            stage_progress=(global_step - first) / stage_steps,
         )
         # Dropout inside a network draws from torch's own generator: place it by address too.
         torch.manual_seed(seeds.torch_seed(self.seed, "torch", self.epoch, self.step))
         with torch.autocast(self.device, dtype=torch.bfloat16, enabled=self.device == "cuda"):
             losses = now.stage.step(at)
         torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
+        own = bool(now.stage.train)
+        begun = first if now.stage.restart == "all" else 0
+        curve = Curve(first if own else 0, stage_steps if own else self.total_steps, begun)
         for learner in self.learners:
-            learner.update(global_step, self.total_steps)
+            learner.update(global_step, curve)
+        self._learn_rows(at.row_parameters)
         self.meter.add_losses(losses)
         self.meter.add_selections(at.selections)
-        self.watcher.step(len(rows) + (0 if more is None else len(more)))
+        self.watcher.step(sum(map(len, rows.values())))
 
-    def _batch(self, draw: str, rows: Rows) -> Batch:
-        index = torch.from_numpy(rows).to(self.device)
-        epoch, step = self.epoch, self.step
-
-        def make_view(name: str, number: int) -> Tensor:
-            view = self.views.weak if name == "weak" else self.views.strong
-            rng = seeds.generator(self.seed, f"view/{draw}/{name}/{number}", epoch, step)
-            params = view.draw(rng, len(rows), tuple(self.inputs.shape[1:]))
-            return self.views.finish(view.apply(self.inputs[index], params))
-
-        return Batch(index, self.labels[index], make_view)
+    @torch.no_grad()
+    def _learn_rows(self, learned: Sequence[RowParameter]) -> None:
+        for parameter in learned:
+            if parameter.values.grad is not None:
+                self.state[parameter.name].index_add_(0, parameter.rows, -parameter.lr * parameter.values.grad)
 
     def _finish_epoch(self, now: Scheduled) -> dict[str, Any]:
         """Evaluate, log, save: in this order, so that a kill in between repeats the epoch, never skips it."""
@@ -160,6 +185,8 @@ class Trainer:
             "losses": losses,
             "selection": self.meter.selections(),
         }
+        if notes := self.meter.notes():
+            line["notes"] = notes
         last_of_stage = self.epoch == now.first_epoch + now.stage.epochs
         if self.epoch % self.config.evaluate_every == 0 or last_of_stage:
             self._calibrate()
@@ -212,6 +239,7 @@ class Trainer:
         confidence, predicted = probabilities.max(dim=1)
         given = probabilities.gather(1, self.labels.cpu().clamp_min(0)[:, None])[:, 0]
         tensors = {"confidence": confidence, "predicted": predicted, "given_label_confidence": given}
+        tensors |= {f"evidence.{name}": tensor for name, tensor in self.method.evidence(self.state).items()}
         ck.save_tensors(folder.rows(stage), tensors, {"stage": stage, "epoch": self.epoch})
 
     def _save_model(self, folder: RunFolder) -> None:
@@ -255,7 +283,9 @@ class Trainer:
         sums, state = ck.with_prefix("meter.", tensors, self.device), ck.with_prefix("state.", tensors, self.device)
         at = read_position(note, sums, path, epochs=self.config.epochs, steps=self.steps, networks=len(self.learners))
         check_state(state, self.state, path)
+        stage = self._scheduled(at.epoch if at.step else max(0, at.epoch - 1)).stage  # the one that left it
         for index, (learner, work) in enumerate(zip(self.learners, at.work, strict=True)):
+            learner.enter(stage, seed=None)
             learner.load(index, tensors, path)
             learner.net.forwards, learner.net.backwards = work
         self.state, self.meter.sums, self.epoch, self.step = state, at.meter, at.epoch, at.step

@@ -2,51 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 
 from pars.errors import UserError
-from pars.methods.base import Batch, Draw, Losses, Method, Selection, Stage, Step, Task
+from pars.methods import elr, pars, supervised
+from pars.methods.base import Method, Task
+from pars.methods.catalogue import Cited, Entry, Recipe, Setting
+from pars.methods.epoch import Epoch, Sweep
 from pars.methods.network import Network
 from pars.methods.pars import PARS
+from pars.methods.stage import Draw, Losses, Stage, State
+from pars.methods.step import Batch, RowParameter, Selection, Step
 from pars.methods.supervised import Supervised
 
-
-@dataclass(frozen=True)
-class Common:
-    """What a preset settles for every method that can use it."""
-
-    robust: str = "nce+mae"
-    warm_up: int | None = None
-
-
-REGISTRY: dict[str, Callable[[Common], Method]] = {
-    "pars": lambda c: PARS(robust=c.robust, warm_up=c.warm_up),
-    "pars-paper": lambda c: PARS.paper(robust=c.robust, warm_up=c.warm_up),
-    "ce": lambda c: Supervised(loss="ce"),
-    "warmup": lambda c: Supervised(loss=c.robust),
+FILES = (pars, supervised, elr)
+REGISTRY: dict[str, Entry] = {
+    entry.name: replace(entry, file=module.__name__.rpartition(".")[2] + ".py")
+    for module in FILES
+    for entry in module.ENTRIES
 }
+SMALL = Setting()
 
 
-def by_name(name: str, *, robust: str = "nce+mae", warm_up: int | None = None) -> Method:
-    """The method of that name with its default hyper-parameters."""
+def recipe(name: str, setting: Setting = SMALL) -> Recipe:
+    """The published settings of the method of that name, for a data set and its noise."""
     if name not in REGISTRY:
         raise UserError(f"unknown method {name!r}; there are: {', '.join(REGISTRY)}")
-    return REGISTRY[name](Common(robust, warm_up))
+    return REGISTRY[name].recipe(setting)
+
+
+def by_name(name: str, setting: Setting = SMALL) -> Method:
+    """The method of that name with its hyper-parameters for a setting."""
+    return recipe(name, setting).build()
 
 
 __all__ = [
     "PARS",
     "REGISTRY",
     "Batch",
+    "Cited",
     "Draw",
+    "Entry",
+    "Epoch",
     "Losses",
     "Method",
     "Network",
+    "Recipe",
+    "RowParameter",
     "Selection",
+    "Setting",
     "Stage",
+    "State",
     "Step",
     "Supervised",
+    "Sweep",
     "Task",
     "by_name",
+    "recipe",
 ]

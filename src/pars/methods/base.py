@@ -1,111 +1,18 @@
-"""What a method is: hyper-parameters, stages, one step each; and what a step is given.
+"""What a method is: hyper-parameters in its paper's symbols, stages, what it keeps, and what it knows of each label.
 
 A method never sees a file, a device, a progress bar, the test set or a true label.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args, get_origin, get_type_hints
 
-import numpy as np
-import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from pars.errors import UserError
-from pars.methods.network import Network
-
-Losses = Mapping[str, Tensor]
-"""Named scalars; the engine sums them, logs each of them, and steps. Weights (λ) are already applied."""
-
-
-@dataclass(frozen=True)
-class Draw:
-    """A batch beside the labelled one: from which rows, and how many times the labelled batch's size."""
-
-    pool: Literal["labelled", "all"]
-    ratio: float = 1.0
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A stretch of epochs with one kind of step."""
-
-    name: str
-    epochs: int
-    step: Callable[[Step], Losses]
-    more: Draw | None = None
-
-
-class Batch:
-    """Rows of one draw. Views are made when first asked for, each from its own stream of random numbers."""
-
-    def __init__(self, rows: Tensor, labels: Tensor, make_view: Callable[[str, int], Tensor]) -> None:
-        self.rows = rows  # [B] row numbers
-        self.labels = labels  # [B] given labels, -1 = unlabelled
-        self._make_view = make_view
-        self._made: dict[tuple[str, int], Tensor] = {}
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def view(self, name: Literal["weak", "strong"], index: int = 0) -> Tensor:
-        """The index-th independent weak or strong view of these rows."""
-        if (name, index) not in self._made:
-            self._made[name, index] = self._make_view(name, index)
-        return self._made[name, index]
-
-    @property
-    def weak(self) -> Tensor:
-        return self.view("weak")
-
-    @property
-    def strong(self) -> Tensor:
-        return self.view("strong")
-
-
-@dataclass(frozen=True)
-class Selection:
-    """What a step believed about some rows; the engine, not the method, compares it with the truth."""
-
-    batch: Batch
-    predicted: Tensor  # [B] class
-    ambiguous: Tensor  # [B] bool: confident enough to be called ambiguous rather than noisy (eq. ss)
-
-
-@dataclass
-class Step:
-    """Everything one optimisation step may use."""
-
-    nets: tuple[Network, ...]
-    batch: Batch
-    extra: Batch | None
-    state: dict[str, Tensor]  # per-row (first dimension n) and global tensors of the method, kept in checkpoints
-    rng: np.random.Generator  # for draws of the method's own: complementary labels, mixing weights
-    progress: float  # share of the whole run that is done, 0..1
-    stage_progress: float  # the same within this stage
-    selections: dict[str, Selection] = field(default_factory=dict)
-
-    @property
-    def net(self) -> Network:
-        return self.nets[0]
-
-    @property
-    def more(self) -> Batch:
-        assert self.extra is not None, "the stage asked for no second batch"
-        return self.extra
-
-    def uniform_integers(self, high: int, size: int | tuple[int, ...]) -> Tensor:
-        """Integers in [0, high) on the batch's device."""
-        return torch.from_numpy(self.rng.integers(high, size=size)).to(self.batch.rows.device)
-
-    def select(self, name: str, batch: Batch, logits: Tensor, tau: float) -> Tensor:
-        """Eq. ss: the mask of ambiguous rows, max_k p_k > τ; remembered under `name` for the epoch's metrics."""
-        confidence, predicted = logits.detach().float().softmax(dim=1).max(dim=1)
-        ambiguous = confidence > tau
-        self.selections[name] = Selection(batch, predicted, ambiguous)
-        return ambiguous
+from pars.methods.stage import Stage, State
 
 
 @dataclass(frozen=True)
@@ -134,6 +41,42 @@ class Method:
     def stages(self, task: Task) -> tuple[Stage, ...]:
         raise NotImplementedError
 
-    def initial_state(self, task: Task) -> dict[str, Tensor]:
+    def initial_state(self, task: Task) -> State:
         """Tensors the method keeps between steps."""
         return {}
+
+    def attachments(self, n_features: int, n_classes: int) -> Mapping[str, nn.Module]:
+        """Further modules that each network is trained with, such as a projector; none by default."""
+        return {}
+
+    def evidence(self, state: State) -> Mapping[str, Tensor]:
+        """What the method's state says about each row's label: tensors [n, ...], kept with the rows of a run."""
+        return {}
+
+    def require(self, right: bool, name: str, expected: str) -> None:
+        """Refuse a hyper-parameter in one line."""
+        if not right:
+            raise UserError(f"method.{name} is {getattr(self, name)}, expected {expected}")
+
+    def require_shares(self, *names: str) -> None:
+        for name in names:
+            self.require(0 <= getattr(self, name) <= 1, name, "a number from 0 to 1")
+
+    def require_weights(self, *names: str) -> None:
+        for name in names:
+            value = getattr(self, name)
+            self.require(0 <= value <= LARGEST_WEIGHT, name, f"a number of at least 0 and at most {LARGEST_WEIGHT:g}")
+
+
+LARGEST_WEIGHT = 1e6  # a loss times more than this leaves float32 nothing of the others
+
+
+def epochs_of(share: float, epochs: int, given: int | None = None, *, name: str = "warm_up") -> int:
+    """The epochs of a stage: as given, or a share of the run's."""
+    out = round(share * epochs) if given is None else given
+    if not 0 <= out <= epochs:
+        raise UserError(
+            f"method.{name} is {out} epochs, expected 0 to {epochs}, the epochs of the run; "
+            f"whoever changes train.epochs has to set --method.{name.replace('_', '-')} too"
+        )
+    return out

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from pars.errors import UserError
+
 
 class Network:
     """The weights being trained (`module`), their moving average (`average`), and a count of the work done.
@@ -16,9 +18,10 @@ class Network:
     `forwards` and `backwards` count rows, so that the engine can turn them into FLOP.
     """
 
-    def __init__(self, module: nn.Module, average: nn.Module) -> None:
+    def __init__(self, module: nn.Module, average: nn.Module, attached: nn.ModuleDict | None = None) -> None:
         self.module = module
         self.average = average
+        self.attached = nn.ModuleDict() if attached is None else attached  # what the method asked for beside it
         self.forwards = 0  # rows passed without a gradient
         self.backwards = 0  # rows passed forward and back
 
@@ -32,6 +35,33 @@ class Network:
         self.backwards += len(joined)
         logits: Tensor = self.module(joined)
         return torch.split(logits, [len(view) for view in views])
+
+    def with_features(self, *views: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        """Features [B, d] and logits [B, K] of several views from one concatenated training-mode forward."""
+        joined = views[0] if len(views) == 1 else torch.cat(views)
+        self.backwards += len(joined)
+        sizes = [len(view) for view in views]
+        features = features_of(self.module, joined)
+        return torch.split(features, sizes), torch.split(head_of(self.module)(features), sizes)
+
+    @torch.no_grad()
+    def predict_features(self, view: Tensor) -> Tensor:
+        """Features of the current weights, training mode, no gradient, running averages untouched."""
+        self.forwards += len(view)
+        with batch_statistics(self.module):
+            return features_of(self.module, view)
+
+    @torch.no_grad()
+    def evaluate(self, view: Tensor) -> Tensor:
+        """Logits of the current weights in evaluation mode, no gradient."""
+        self.forwards += len(view)
+        was_training = self.module.training
+        self.module.eval()
+        try:
+            logits: Tensor = self.module(view)
+        finally:
+            self.module.train(was_training)
+        return logits
 
     @torch.no_grad()
     def predict(self, view: Tensor) -> Tensor:
@@ -52,6 +82,24 @@ class Network:
         with batch_statistics(self.average):
             logits: Tensor = self.average(view)
         return logits
+
+
+def features_of(module: nn.Module, view: Tensor) -> Tensor:
+    """Features [B, d] of a network that has them, as those of pars.models do."""
+    head_of(module)
+    out: Tensor = module.features(view)  # type: ignore[operator]
+    return out
+
+
+def head_of(module: nn.Module) -> nn.Linear:
+    """The last layer of a network that is `head(features(x))`."""
+    head = getattr(module, "head", None)
+    if not isinstance(head, nn.Linear) or not callable(getattr(module, "features", None)):
+        raise UserError(
+            f"{type(module).__name__} cannot be trained by this method: it needs a network with a method `features` "
+            "and a linear layer `head`, whose logits are head(features(x)), as those of pars.models are"
+        )
+    return head
 
 
 @contextmanager

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pars.errors import UserError
 from pars.losses import parse, reduce
-from pars.methods.base import Losses, Method, Stage, Step, Task
+from pars.methods.base import Method, Task
+from pars.methods.catalogue import Entry, Recipe, Setting, paper
+from pars.methods.pars import robust_loss
+from pars.methods.stage import Losses, Stage
+from pars.methods.step import Step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,8 +21,7 @@ class Supervised(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.tau <= 1:
-            raise UserError(f"method.tau is {self.tau}, expected a number from 0 to 1")
+        self.require_shares("tau")
 
     def stages(self, task: Task) -> tuple[Stage, ...]:
         loss = parse(self.loss)
@@ -30,3 +32,36 @@ class Supervised(Method):
             return {"raw": reduce.mean(loss(logits, at.batch.labels))}
 
         return (Stage("train", task.epochs, step),)
+
+
+def with_ce(setting: Setting) -> Recipe:
+    return Recipe(Supervised, method={"loss": paper("ce")})
+
+
+def with_warm_up_loss(setting: Setting) -> Recipe:
+    return Recipe(Supervised, method={"loss": robust_loss(setting)["robust"]})
+
+
+ENTRIES = (
+    Entry(
+        name="ce",
+        title="Cross-entropy",
+        authors="–",
+        year=1958,
+        link="https://en.wikipedia.org/wiki/Cross-entropy",
+        summary="plain training on the given labels: what every other method is measured against",
+        cost=1.0,
+        recipe=with_ce,
+        robust=False,
+    ),
+    Entry(
+        name="warmup",
+        title="PARS' warm-up loss alone",
+        authors="Goel et al.",
+        year=2022,
+        link="https://arxiv.org/abs/2201.10836",
+        summary="the robust loss of PARS' warm-up to the end: what its main stage has to add to",
+        cost=1.0,
+        recipe=with_warm_up_loss,
+    ),
+)

@@ -6,16 +6,17 @@ The CIFAR presets are the paper's recipe (its appendix "Implementation Details")
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Protocol
+from typing import Literal, Protocol
 
 from pars.augment import ViewsConfig
 from pars.data import DataConfig
 from pars.engine import TrainConfig
 from pars.errors import UserError
-from pars.methods import by_name
+from pars.methods import Setting, by_name, recipe
 from pars.models import ModelConfig
 from pars.noise import NoiseConfig
 from pars.run.config import RunConfig
+from pars.run.toml import overlay, plain
 
 OWN_FILES = {"features": "features.npz", "images": "images.npz"}  # stand for the file that only the user knows
 
@@ -52,24 +53,26 @@ def fashion_mnist(noise: NoiseConfig, method: str | None = None) -> RunConfig:
 
 def cifar10(noise: NoiseConfig, method: str | None = None) -> RunConfig:
     """The paper's CIFAR-10 recipe: 100 epochs, of which 25 warm-up, or 40 above 60 % noise."""
-    return RunConfig(
-        data=DataConfig(name="cifar10"),
-        noise=noise,
-        model=ModelConfig(name="preact_resnet18"),
-        views=ViewsConfig(strong="randaugment"),  # two operations
-        method=by_name(method or "pars-paper", warm_up=40 if noise.rate > 0.6 else 25),
-    )
+    return published("cifar10", noise, method)
 
 
 def cifar100(noise: NoiseConfig, method: str | None = None) -> RunConfig:
     """The paper's CIFAR-100 recipe: 100 epochs, 50 of them warm-up, robust loss 10·NCE + MAE."""
-    return RunConfig(
-        data=DataConfig(name="cifar100"),
+    return published("cifar100", noise, method)
+
+
+def published(data: Literal["cifar10", "cifar100"], noise: NoiseConfig, method: str | None) -> RunConfig:
+    """PARS' recipe, and where another method has published its own settings, those."""
+    base = RunConfig(
+        data=DataConfig(name=data),
         noise=noise,
         model=ModelConfig(name="preact_resnet18"),
         views=ViewsConfig(strong="randaugment"),  # two operations
-        method=by_name(method or "pars-paper", warm_up=50, robust="10*nce+mae"),
     )
+    own = recipe(method or "pars-paper", Setting(data, noise))
+    tables = {"train": own.train, "views": own.views}
+    changes = {name: {key: plain(cited.value) for key, cited in table.items()} for name, table in tables.items()}
+    return replace(overlay(base, changes), method=own.build())
 
 
 def low_resource(preset: Preset, labelled: int, steps: int | None) -> Preset:

@@ -1,0 +1,34 @@
+"""Fresh weights for a network that has been trained: a stage may begin anew."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from pars.errors import UserError
+from pars.methods.network import head_of
+
+
+def restart(module: nn.Module, part: str, seed: int) -> None:
+    """Draw the weights of all layers, or of the head, anew: as torch's layers draw them, from a seed of its own."""
+    whole = module if part == "all" else head_of(module)
+    layers = [layer for layer in whole.modules() if next(layer.parameters(recurse=False), None) is not None]
+    if stuck := [type(layer).__name__ for layer in layers if not callable(getattr(layer, "reset_parameters", None))]:
+        raise UserError(
+            f"{type(module).__name__} cannot be trained by this method, which begins anew: its layer {stuck[0]} has "
+            "no reset_parameters()"
+        )
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        for layer in layers:
+            layer.reset_parameters()  # type: ignore[operator]
+
+
+def choose_trained(module: nn.Module, part: str) -> None:
+    """Let all weights, or only those of the head or of the body, be trained."""
+    if part == "all":
+        module.requires_grad_(True)
+        return
+    head = head_of(module)
+    module.requires_grad_(part == "body")
+    head.requires_grad_(part == "head")

@@ -1,0 +1,115 @@
+"""What there is to say about a method: who wrote it, what it needs and costs, and its published settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pars.methods.base import Method
+from pars.noise import NoiseConfig
+
+Source = Literal["paper", "code", "readme", "issue", "third-party", "recall", "ours"]
+"""Where a value comes from: the method's (or PARS') paper, its public code, that code's README, its author in an issue,
+somebody else's code; `recall`: remembered from the paper, not verified; `ours`: chosen here, no publication has it."""
+
+
+@dataclass(frozen=True)
+class Cited:
+    """A published value and where it was published."""
+
+    value: Any
+    source: Source
+
+
+def paper(value: Any) -> Cited:
+    return Cited(value, "paper")
+
+
+def code(value: Any) -> Cited:
+    return Cited(value, "code")
+
+
+def readme(value: Any) -> Cited:
+    return Cited(value, "readme")
+
+
+def issue(value: Any) -> Cited:
+    return Cited(value, "issue")
+
+
+def third_party(value: Any) -> Cited:
+    return Cited(value, "third-party")
+
+
+def recall(value: Any) -> Cited:
+    return Cited(value, "recall")
+
+
+def ours(value: Any) -> Cited:
+    return Cited(value, "ours")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What published hyper-parameters depend on. "small" is everything that nobody has published."""
+
+    data: Literal["small", "cifar10", "cifar100"] = "small"
+    noise: NoiseConfig = field(default_factory=NoiseConfig)
+
+    @property
+    def n_classes(self) -> int:
+        return 100 if self.data == "cifar100" else 10
+
+    @property
+    def rate(self) -> float:
+        """The nominal rate."""
+        return self.noise.rate if self.noise.kind != "none" else 0.0
+
+    @property
+    def asymmetric(self) -> bool:
+        return self.noise.kind not in ("none", "symmetric", "file")
+
+    @property
+    def wrong(self) -> float:
+        """The share of wrong labels: of inclusive symmetric noise some labels stay right by chance."""
+        if self.noise.kind == "symmetric" and self.noise.convention == "inclusive":
+            return self.rate * (1 - 1 / self.n_classes)
+        return self.rate / 2 if self.noise.kind == "asymmetric" and self.data == "cifar10" else self.rate
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A method's settings for a data set and its noise; every value with its source."""
+
+    kind: type[Method]
+    method: Mapping[str, Cited] = field(default_factory=dict)  # fields of the method
+    train: Mapping[str, Cited] = field(default_factory=dict)  # fields of TrainConfig
+    views: Mapping[str, Cited] = field(default_factory=dict)  # fields of ViewsConfig
+
+    def build(self) -> Method:
+        return self.kind(**values(self.method))
+
+
+def values(cited: Mapping[str, Cited]) -> dict[str, Any]:
+    return {name: each.value for name, each in cited.items()}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the list of methods."""
+
+    name: str  # as in `--method NAME`
+    title: str
+    authors: str  # "Liu et al."
+    year: int
+    link: str  # to the paper
+    summary: str  # one sentence
+    cost: float
+    """Network passes of a main-stage epoch over those of cross-entropy: a forward with backward over the labelled rows
+    is 1, a forward alone 1/3; of all networks together."""
+    recipe: Callable[[Setting], Recipe]
+    needs: tuple[str, ...] = ()  # beyond rows and labels: "noise rate", "strong views", "unlabelled rows"
+    differs: str = ""  # from its public code
+    robust: bool = True  # made for noisy labels
+    file: str = ""  # filled in by the registry

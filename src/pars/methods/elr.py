@@ -1,0 +1,87 @@
+"""Early-learning regularisation (Liu et al. 2020): stay near a running average of one's own early predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pars.losses import cross_entropy, reduce
+from pars.methods.base import Method, Task
+from pars.methods.catalogue import Entry, Recipe, Setting, code
+from pars.methods.stage import Losses, Stage, State
+from pars.methods.step import Step
+
+
+@dataclass(frozen=True, kw_only=True)
+class ELR(Method):
+    """Cross-entropy plus λ·log(1 - <t, p>), t being each row's averaged prediction: it cancels wrong labels' pull."""
+
+    beta: float = 0.7  # momentum of the targets t
+    weight: float = 3.0  # λ of the regulariser
+    floor: float = 1e-4  # p is kept in [floor, 1 - floor]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require_shares("beta")
+        self.require_weights("weight")
+        self.require(0 < self.floor < 0.5, "floor", "a number above 0 and below 0.5")
+
+    def stages(self, task: Task) -> tuple[Stage, ...]:
+        return (Stage("train", task.epochs, self.step),)
+
+    def initial_state(self, task: Task) -> State:
+        return {"targets": torch.zeros(task.n_rows, task.n_classes)}
+
+    def step(self, at: Step) -> Losses:
+        rows, labels = at.batch.rows, at.batch.labels
+        logits = at.net(at.batch.weak)
+        p = logits.float().softmax(dim=1).clamp(self.floor, 1 - self.floor)
+        seen = p.detach() / p.detach().sum(dim=1, keepdim=True)
+        t = self.beta * at.state["targets"][rows] + (1 - self.beta) * seen
+        at.state["targets"][rows] = t
+        at.chose("agrees", at.batch, logits, t.argmax(dim=1) == labels)
+        losses = {"ce": reduce.mean(cross_entropy(logits, labels))}
+        if self.weight:
+            losses["elr"] = self.weight * reduce.mean((1 - (t * p).sum(dim=1)).log())
+        return losses
+
+    def evidence(self, state: State) -> Mapping[str, Tensor]:
+        return {"targets": state["targets"]}
+
+
+def published(setting: Setting) -> Recipe:
+    if setting.data == "small":
+        return Recipe(ELR)
+    steady = setting.data == "cifar100" or setting.asymmetric
+    weight = 7.0 if setting.data == "cifar100" else 1.0 if setting.asymmetric else 3.0
+    epochs = 150 if setting.data == "cifar100" or not setting.asymmetric else 120
+    curve = (
+        {"schedule": code("steps"), "gamma": code(0.01), "milestones": code((80 / 150, 120 / 150))}
+        if setting.data == "cifar100"
+        else {"schedule": code("steps"), "gamma": code(0.01), "milestones": code((40 / 120, 80 / 120))}
+        if setting.asymmetric
+        else {"schedule": code("warm-restarts"), "cycles": code(15), "floor": code(0.05)}
+    )
+    return Recipe(
+        ELR,
+        method={"beta": code(0.9 if steady else 0.7), "weight": code(weight)},
+        train={"epochs": code(epochs), "lr": code(0.02), "weight_decay": code(1e-3), "batch_size": code(128), **curve},
+    )
+
+
+ENTRIES = (
+    Entry(
+        name="elr",
+        title="Early-Learning Regularization",
+        authors="Liu et al.",
+        year=2020,
+        link="https://arxiv.org/abs/2007.00151",
+        summary="cross-entropy held near a running average of the network's own predictions for each row",
+        cost=1.0,
+        recipe=published,
+        differs="no rows are held out to choose an epoch by: the last one counts",
+    ),
+)

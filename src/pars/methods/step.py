@@ -1,0 +1,112 @@
+"""What one optimisation step is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pars.methods.network import Network
+from pars.methods.stage import State
+
+
+class Batch:
+    """Rows of one draw. Views are made when first asked for, each from its own stream of random numbers."""
+
+    def __init__(self, rows: Tensor, labels: Tensor, make_view: Callable[[str, int], Tensor]) -> None:
+        self.rows = rows  # [B] row numbers
+        self.labels = labels  # [B] given labels, -1 = unlabelled
+        self._make_view = make_view
+        self._made: dict[tuple[str, int], Tensor] = {}
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def view(self, name: Literal["weak", "strong"], index: int = 0) -> Tensor:
+        """The index-th independent weak or strong view of these rows."""
+        if (name, index) not in self._made:
+            self._made[name, index] = self._make_view(name, index)
+        return self._made[name, index]
+
+    @property
+    def weak(self) -> Tensor:
+        return self.view("weak")
+
+    @property
+    def strong(self) -> Tensor:
+        return self.view("strong")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a step believed about some rows; the engine, not the method, compares it with the truth."""
+
+    batch: Batch
+    predicted: Tensor  # [B] class
+    ambiguous: Tensor  # [B] bool: chosen; in PARS' words confident enough to be ambiguous rather than noisy (eq. ss)
+
+
+@dataclass(frozen=True)
+class RowParameter:
+    """Values of some rows that this step learns: a leaf of the graph, and where its gradient goes."""
+
+    name: str
+    rows: Tensor  # [B]
+    values: Tensor  # [B, ...]
+    lr: float
+
+
+@dataclass
+class Step:
+    """Everything one optimisation step may use."""
+
+    nets: tuple[Network, ...]
+    batches: Mapping[str, Batch]
+    state: State
+    rng: np.random.Generator  # for draws of the method's own: complementary labels, mixing weights
+    epoch: int  # of this stage, from 0
+    progress: float  # share of the whole run that is done, 0..1
+    stage_progress: float  # the same within this stage
+    selections: dict[str, Selection] = field(default_factory=dict)
+    row_parameters: list[RowParameter] = field(default_factory=list)
+
+    @property
+    def net(self) -> Network:
+        return self.nets[0]
+
+    @property
+    def batch(self) -> Batch:
+        return self.batches["labelled"]
+
+    def uniform_integers(self, high: int, size: int | tuple[int, ...]) -> Tensor:
+        """Integers in [0, high) on the batch's device."""
+        return torch.from_numpy(self.rng.integers(high, size=size)).to(self.batch.rows.device)
+
+    def permutation(self, n: int) -> Tensor:
+        """A random order of n things on the batch's device."""
+        return torch.from_numpy(self.rng.permutation(n)).to(self.batch.rows.device)
+
+    def row_parameter(self, name: str, *, lr: float) -> Tensor:
+        """`state[name]` of the labelled batch's rows, to be learned: after the step it has moved by -lr · gradient.
+
+        Plain gradient descent, without momentum or decay, on the gradient of the losses as they are returned.
+        """
+        rows = self.batch.rows
+        values = self.state[name][rows].requires_grad_()
+        self.row_parameters.append(RowParameter(name, rows, values, lr))
+        return values
+
+    def select(self, name: str, batch: Batch, logits: Tensor, tau: float) -> Tensor:
+        """Eq. ss: the mask of ambiguous rows, max_k p_k > τ; remembered under `name` for the epoch's metrics."""
+        confidence, predicted = logits.detach().float().softmax(dim=1).max(dim=1)
+        ambiguous = confidence > tau
+        self.selections[name] = Selection(batch, predicted, ambiguous)
+        return ambiguous
+
+    def chose(self, name: str, batch: Batch, logits: Tensor, chosen: Tensor) -> None:
+        """Remember which rows [B] of a batch a method took, and what it predicted for them, for the epoch's metrics."""
+        self.selections[name] = Selection(batch, logits.detach().argmax(dim=1), chosen)
