@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import nn
 
@@ -24,11 +26,8 @@ def restart(module: nn.Module, part: str, seed: int) -> None:
             layer.reset_parameters()  # type: ignore[operator]
 
 
-def choose_trained(module: nn.Module, part: str) -> None:
-    """Let all weights, or only those of the head or of the body, be trained."""
-    if part == "all":
-        module.requires_grad_(True)
-        return
-    head = head_of(module)
-    module.requires_grad_(part == "body")
-    head.requires_grad_(part == "head")
+def choose_trained(module: nn.Module, weights: Sequence[nn.Parameter], part: str) -> None:
+    """Of these weights, let all, or only those of the head or of the body, be trained."""
+    head = set() if part == "all" else set(head_of(module).parameters())
+    for weight in weights:
+        weight.requires_grad_(part == "all" or (weight in head) == (part == "head"))

@@ -37,6 +37,7 @@ class Learner:
         self, module: nn.Module, config: TrainConfig, example: Tensor, attached: nn.ModuleDict | None = None
     ) -> None:
         self.net = Network(module.train(), make_average(module), attached)
+        self.trainable = [p for p in module.parameters() if p.requires_grad]  # a user's network may have frozen parts
         self.run_config = self.config = config
         self.cost = row_cost(module, example)
         self.optimiser = self._optimiser()
@@ -65,7 +66,7 @@ class Learner:
         if config != self.config or stage.train or stage.restart != "none":
             self.config = config
             self.optimiser = self._optimiser()
-        choose_trained(self.net.module, stage.trains)
+        choose_trained(self.net.module, self.trainable, stage.trains)
 
     def update(self, step: int, curve: Curve) -> None:
         """Apply the gradients of step `step` (from 0) of the run."""
