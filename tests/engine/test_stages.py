@@ -50,7 +50,7 @@ class Everything(Method):
     networks = 2
 
     def initial_state(self, task: Task) -> State:
-        return {"chosen": torch.ones(task.n_rows, dtype=torch.bool), "shift": torch.zeros(task.n_rows, task.n_classes)}
+        return {"chosen": torch.zeros(task.n_rows, dtype=torch.bool), "shift": torch.zeros(task.n_rows, task.n_classes)}
 
     def attachments(self, n_features: int, n_classes: int) -> Mapping[str, nn.Module]:
         return {"more": nn.Sequential(nn.Linear(n_features, 5), nn.BatchNorm1d(5), nn.Linear(5, n_classes))}

@@ -25,7 +25,7 @@ from methods.reference import (
 )
 from pars.losses import cross_entropy, parse
 from pars.methods import PARS, Losses, Network
-from pars.methods.pars import label_odds
+from pars.methods.parts.votes import label_odds
 
 deterministic = settings(derandomize=True, deadline=None, max_examples=150)
 

@@ -14,6 +14,7 @@ import pytest
 from pars.engine import TrainConfig
 from pars.errors import UserError
 from pars.methods import PARS, REGISTRY, Supervised, by_name
+from pars.methods.f_correction import LossCorrection
 from pars.noise import NoiseConfig
 from pars.run import PRESETS, RunConfig, preset, toml
 from run.helpers import SYMMETRIC
@@ -58,7 +59,7 @@ def other_values(hint: Any, value: Any) -> Iterator[Any]:
     elif origin is Literal:
         yield from (option for option in options if option != value)
     elif origin is tuple:
-        yield from ((7, 5), (0.5, 0.75))
+        yield from ((7, 5), (0.5, 0.75), (5, 4, 3, 2, 1))
     elif hint is bool:
         yield not value
     elif hint is int:
@@ -75,6 +76,7 @@ BASES = [
     RunConfig(noise=SYMMETRIC),
     RunConfig(noise=NoiseConfig(kind="file", path="x.npy")),
     *(RunConfig(method=by_name(name)) for name in REGISTRY),
+    RunConfig(method=LossCorrection(transition="symmetric", noise_rate=0.3)),
 ]
 
 

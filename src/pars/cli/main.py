@@ -18,6 +18,7 @@ COMMANDS = {
     "evaluate": "accuracy of a run's network on labelled rows",
     "predict": "labels and confidences for rows, as CSV",
     "inspect": "what a run trained, its curves and its selection; writes the plots",
+    "methods": "what `pars train --method NAME` can be: papers, needs, relative cost",
     "augment-preview": "a picture of what the network sees: weak and strong views of some images",
 }
 OUTPUT_FAILED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)

@@ -104,6 +104,7 @@ class Layout:
             return Order(self.labelled, self.seed, name, self.per_epoch, self.steps)
         if callable(draw.pool):
             pool = draw.pool(state).cpu().numpy()
+            assert np.isin(pool, self.every).all(), f"batches {name!r} would hold rows that are held out"
         else:
             pool = self.labelled if draw.pool == "labelled" else self.every
         if not len(pool):

@@ -57,14 +57,15 @@ class Trainer:
         self.method, self.data, self.views, self.config = method, data, views, config
         self.seed, self.device, self.folder, self.title = seed, device, folder, title
         self.watcher = watcher or Quiet()
-        labels = torch.from_numpy(data.train.labels)
-        self.feed = Feed(as_tensor(data.train.inputs), labels, views, seed=seed, device=device)
-        self.inputs, self.labels = self.feed.inputs, self.feed.labels
+        self.held_out = np.zeros(len(data.train), dtype=bool) if held_out is None else held_out
+        self.labels = torch.from_numpy(data.train.labels).to(device)
+        given = self.labels.masked_fill(torch.from_numpy(self.held_out).to(device), -1)  # what a method may know
+        self.feed = Feed(as_tensor(data.train.inputs), given, views, seed=seed, device=device)
+        self.inputs = self.feed.inputs
         true = data.train.true_labels
         self.true_labels = None if true is None else torch.from_numpy(true).to(device)
-        self.held_out = np.zeros(len(data.train), dtype=bool) if held_out is None else held_out
 
-        task = Task(len(data.train), data.n_classes, self.labels, config.epochs)
+        task = Task(len(data.train), data.n_classes, given, config.epochs)
         self.state = {name: tensor.to(device) for name, tensor in method.initial_state(task).items()}
         usable = np.flatnonzero(~self.held_out)
         layout = lay_out(usable[data.train.labels[usable] >= 0], usable, config, seed)
@@ -128,7 +129,7 @@ class Trainer:
                 index=self.epoch - now.first_epoch,
                 epochs=now.stage.epochs,
                 rows=torch.from_numpy(np.flatnonzero(~self.held_out)).to(self.device),
-                given=self.labels,
+                given=self.feed.labels,
                 n_classes=self.data.n_classes,
                 state=self.state,
                 rng=seeds.generator(self.seed, "method/epoch", self.epoch),

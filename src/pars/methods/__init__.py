@@ -5,17 +5,66 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pars.errors import UserError
-from pars.methods import elr, pars, supervised
+from pars.methods import (
+    bootstrap,
+    co_teaching,
+    co_teaching_plus,
+    decoupling,
+    disc,
+    elr,
+    f_correction,
+    fixmatch,
+    jocor,
+    joint_optim,
+    m_correction,
+    mentornet,
+    mixup,
+    mlnt,
+    nlnl,
+    pars,
+    pencil,
+    pes,
+    robust_losses,
+    selfie,
+    sop,
+    ssr,
+    supervised,
+)
 from pars.methods.base import Method, Task
 from pars.methods.catalogue import Cited, Entry, Recipe, Setting
 from pars.methods.epoch import Epoch, Sweep
+from pars.methods.listing import as_markdown, describe
 from pars.methods.network import Network
 from pars.methods.pars import PARS
 from pars.methods.stage import Draw, Losses, Stage, State
 from pars.methods.step import Batch, RowParameter, Selection, Step
 from pars.methods.supervised import Supervised
 
-FILES = (pars, supervised, elr)
+FILES = (
+    pars,
+    supervised,
+    robust_losses,
+    bootstrap,
+    f_correction,
+    mixup,
+    decoupling,
+    co_teaching,
+    co_teaching_plus,
+    jocor,
+    mentornet,
+    selfie,
+    pencil,
+    joint_optim,
+    mlnt,
+    m_correction,
+    elr,
+    fixmatch,
+    nlnl,
+    pes,
+    sop,
+    disc,
+    ssr,
+)
 REGISTRY: dict[str, Entry] = {
     entry.name: replace(entry, file=module.__name__.rpartition(".")[2] + ".py")
     for module in FILES
@@ -57,6 +106,8 @@ __all__ = [
     "Supervised",
     "Sweep",
     "Task",
+    "as_markdown",
     "by_name",
+    "describe",
     "recipe",
 ]

@@ -56,6 +56,7 @@ class Setting:
 
     data: Literal["small", "cifar10", "cifar100"] = "small"
     noise: NoiseConfig = field(default_factory=NoiseConfig)
+    robust: str | None = None  # the robust loss that suits the data, where that is not PARS' usual one
 
     @property
     def n_classes(self) -> int:
@@ -101,7 +102,7 @@ class Entry:
 
     name: str  # as in `--method NAME`
     title: str
-    authors: str  # "Liu et al."
+    authors: str  # "Liu et al."; empty for what nobody claims
     year: int
     link: str  # to the paper
     summary: str  # one sentence

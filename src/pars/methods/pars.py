@@ -11,13 +11,16 @@ from torch import Tensor
 from pars.errors import UserError
 from pars.losses import class_balance, negative_learning, parse, positive_learning, reduce
 from pars.methods.base import Method, Task, epochs_of
-from pars.methods.catalogue import Cited, Entry, Recipe, Setting, paper
-from pars.methods.stage import Draw, Losses, Stage
+from pars.methods.catalogue import Cited, Entry, Recipe, Setting, ours, paper
+from pars.methods.epoch import Epoch
+from pars.methods.parts.votes import accuracy, count_votes, label_odds, trust
+from pars.methods.stage import Draw, Losses, Stage, State
 from pars.methods.step import Batch, Step
 
 LITERAL: dict[str, object] = {
     "raw_anchor": "ambiguous",
     "raw_weight": "one",
+    "trust": "full",
     "min_share": 0.0,
     "teacher": "current",
     "joint_forward": True,
@@ -51,6 +54,7 @@ class PARS(Method):
 
     raw_anchor: Literal["ambiguous", "all"] = "all"  # which raw labels the robust loss covers
     raw_weight: Literal["odds", "one"] = "odds"  # its weight: the odds that a raw label agrees with a sure prediction
+    trust: Literal["votes", "full"] = "votes"  # how far self-training counts: by how the given labels vote on it
     min_share: float = 1.0  # subset means divide by max(#subset, min_share·#batch): 0 = eq. rn/pn, 1 = batch means
     teacher: Literal["current", "average"] = "average"  # whose predictions select and label the self-training batch
     joint_forward: bool = False  # one forward over raw, weak and strong views, as FixMatch; else weak has no gradient
@@ -80,12 +84,21 @@ class PARS(Method):
         more = {"more": Draw("all", self.mu)} if self.pseudo and self.pool == "all" else {}
         return (
             Stage("warm-up", warm_up, self.warm_up_step),
-            Stage("main", task.epochs - warm_up, self.main_step, more),
+            Stage("main", task.epochs - warm_up, self.main_step, more, self.note_trust),
         )
+
+    def initial_state(self, task: Task) -> State:
+        return {"votes": torch.zeros(task.n_classes)} if self.pseudo and self.trust == "votes" else {}
+
+    def note_trust(self, epoch: Epoch) -> None:
+        if "votes" in epoch.state:
+            epoch.note(trust=float(trust(epoch.state["votes"])), sure_and_right=float(accuracy(epoch.state["votes"])))
 
     def warm_up_step(self, at: Step) -> Losses:
         logits = at.net(at.batch.weak)
-        at.select("raw", at.batch, logits, self.tau)
+        sure = at.select("raw", at.batch, logits, self.tau)
+        if "votes" in at.state:
+            at.state["votes"] = count_votes(at.state["votes"], logits, at.batch.labels, sure)
         return {"raw": reduce.mean(parse(self.robust)(logits, at.batch.labels))}  # eq. wu
 
     def main_step(self, at: Step) -> Losses:
@@ -93,7 +106,9 @@ class PARS(Method):
             return self.raw_losses(at, at.net(at.batch.weak))
         unlabelled = at.batches["more"] if self.pool == "all" else at.batch
         raw, student, guess = self.forward(at, unlabelled)
-        ramp = min(1.0, at.stage_progress / self.ramp) if self.ramp else 1.0
+        ramp: Tensor | float = min(1.0, at.stage_progress / self.ramp) if self.ramp else 1.0
+        if "votes" in at.state:
+            ramp = ramp * trust(at.state["votes"])
         h = reduce.mean_probabilities(student.float().softmax(dim=1))
         return {
             **self.raw_losses(at, raw),
@@ -119,14 +134,19 @@ class PARS(Method):
         ambiguous = at.select("raw", at.batch, logits, self.tau)
         covered = ambiguous if self.raw_anchor == "ambiguous" else torch.ones_like(ambiguous)
         # The weight is one against self-training: without that there is nothing to weigh against.
-        weight = label_odds(logits, labels, ambiguous) if self.pseudo and self.raw_weight == "odds" else 1.0
+        weight: Tensor | float = 1.0
+        if self.pseudo and self.raw_weight == "odds":
+            weight = label_odds(logits, labels, ambiguous)
+        if "votes" in at.state:
+            weight = 1 - trust(at.state["votes"]) * (1 - weight)
+            at.state["votes"] = count_votes(at.state["votes"], logits, labels, ambiguous)
         losses = {"raw": weight * self.subset_mean(parse(self.robust)(logits, labels), covered)}
         if self.raw_negative != "none" and self.lambda_N:
             negative = labels[:, None] if self.raw_negative == "given" else self.complements(at, labels, logits)
             losses["raw_negative"] = self.lambda_N * self.subset_mean(mean_negative(logits, negative), ~ambiguous)
         return losses
 
-    def pseudo_losses(self, at: Step, batch: Batch, student: Tensor, guess: Tensor, weight: float) -> Losses:
+    def pseudo_losses(self, at: Step, batch: Batch, student: Tensor, guess: Tensor, weight: Tensor | float) -> Losses:
         """Eq. pn: positive learning of z on ambiguous rows, negative learning of z_bar on noisy ones."""
         ambiguous = at.select("pseudo", batch, guess, self.tau)
         z = guess.argmax(dim=1)
@@ -148,17 +168,6 @@ class PARS(Method):
         return reduce.mean(values, subset, min_share=self.min_share)
 
 
-def label_odds(logits: Tensor, labels: Tensor, sure: Tensor) -> Tensor:
-    """How many labels of sure rows agree with the prediction for each that does not, at most 1: a scalar in 0..1.
-
-    Labels that are mostly wrong then weigh little against what the network is sure of; where half of them or more are
-    right, or where hardly a row is sure, they weigh 1 (a hundredth of the batch is added to both counts).
-    """
-    agrees = logits.detach().argmax(dim=1) == labels
-    agree, disagree = (reduce.mean((which & sure).float()) for which in (agrees, ~agrees))
-    return ((agree + 0.01) / (disagree + 0.01)).clamp(max=1)
-
-
 def mean_negative(logits: Tensor, classes: Tensor) -> Tensor:
     """Negative learning averaged over the columns of `classes` [B, m]."""
     losses = [negative_learning(logits, column) for column in classes.unbind(dim=1)]
@@ -175,7 +184,9 @@ def literal(setting: Setting) -> Recipe:
 
 
 def robust_loss(setting: Setting) -> dict[str, Cited]:
-    """RL of eq. wu: NCE+MAE, weighted 10 to 1 with 100 classes."""
+    """RL of eq. wu: NCE+MAE, weighted 10 to 1 with 100 classes; or the one that suits the data better."""
+    if setting.robust is not None:
+        return {"robust": ours(setting.robust)}
     return {"robust": paper("10*nce+mae")} if setting.data == "cifar100" else {"robust": paper("nce+mae")}
 
 

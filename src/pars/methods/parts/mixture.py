@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 SMALLEST_GAP = 1e-3  # of the components' means, on losses between 0 and 1: closer ones are one component
+EMPTY = 0.5  # rows: a component that weighs less has died out
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,8 @@ class Split:
     @property
     def degenerate(self) -> bool:
         """There are not two components to tell apart."""
-        return not self.means[1] - self.means[0] > SMALLEST_GAP
+        apart = self.means[1] - self.means[0] > SMALLEST_GAP
+        return not (apart and min(self.weights) * len(self.low) >= EMPTY)
 
 
 def normalised(losses: Tensor) -> Tensor:
@@ -35,27 +37,49 @@ def normalised(losses: Tensor) -> Tensor:
 def gaussian_split(losses: Tensor, *, iterations: int = 10, floor: float = 5e-4, tol: float = 1e-2) -> Split:
     """Two Gaussians on min-max normalised losses, as DivideMix fits them. Shapes: [m] -> low [m].
 
-    EM starts from the best cut of the sorted values (two-means, exactly); `floor` is added to variances.
+    EM starts from the best cut of the sorted values (two-means, exactly) and ends when the mean log-likelihood changes
+    by less than `tol`; `floor` is added to variances.
+
+    >>> split = gaussian_split(torch.tensor([0.1, 0.2, 0.3, 2.0, 2.1]))
+    >>> split.low.round().tolist(), split.degenerate
+    ([1.0, 1.0, 1.0, 0.0, 0.0], False)
     """
     x = normalised(losses)
     high = _two_means(x)
-    resp = torch.stack([~high, high]).double()  # [2, m]
-    log_posterior, before = resp.log(), -math.inf
+    weight, mean, variance = _gaussians(x, torch.stack([~high, high]).double(), floor)
+    before = -math.inf
     for _ in range(iterations):
-        count = resp.sum(dim=1) + 1e-12
-        mean = (resp @ x) / count
-        variance = ((x - mean[:, None]) ** 2 * resp).sum(dim=1) / count + floor
-        log_joint = (count / len(x)).log()[:, None] - 0.5 * (
-            (x - mean[:, None]) ** 2 / variance[:, None] + (2 * math.pi * variance).log()[:, None]
-        )
-        evidence = log_joint.logsumexp(dim=0)
-        log_posterior = log_joint - evidence
-        resp = log_posterior.exp()
-        likelihood = float(evidence.mean())
+        log_joint = _log_joint(x, weight, mean, variance)
+        weight, mean, variance = _gaussians(x, log_joint.softmax(dim=0), floor)
+        likelihood = float(log_joint.logsumexp(dim=0).mean())
         if abs(likelihood - before) < tol:
             break
         before = likelihood
-    return _ordered(resp, mean, count / len(x))
+    return ordered(_log_joint(x, weight, mean, variance).softmax(dim=0), mean, weight)
+
+
+def ordered(posterior: Tensor, mean: Tensor, weight: Tensor) -> Split:
+    """The split of a fitted mixture. Shapes: posterior [2, m], mean [2], weight [2]."""
+    low = int(mean.argmin())
+    return Split(
+        posterior[low],
+        (float(mean[low]), float(mean[1 - low])),
+        (float(weight[low]), float(weight[1 - low])),
+    )
+
+
+def _gaussians(x: Tensor, posterior: Tensor, floor: float) -> tuple[Tensor, Tensor, Tensor]:
+    """M-step: weights, means and variances [2] of the rows [m], given to the components by [2, m]."""
+    count = posterior.sum(dim=1) + 1e-12
+    mean = (posterior @ x) / count
+    variance = ((x - mean[:, None]) ** 2 * posterior).sum(dim=1) / count + floor
+    return count / count.sum(), mean, variance
+
+
+def _log_joint(x: Tensor, weight: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    """E-step: log of weight · density, [2, m]."""
+    square = (x - mean[:, None]) ** 2 / variance[:, None]
+    return weight.log()[:, None] - 0.5 * (square + (2 * math.pi * variance).log()[:, None])
 
 
 def _two_means(x: Tensor) -> Tensor:
@@ -67,12 +91,3 @@ def _two_means(x: Tensor) -> Tensor:
     below, total = order.cumsum(0)[:-1], order.sum()
     between = below**2 / n + (total - below) ** 2 / (len(x) - n)  # the larger, the tighter both clusters
     return x > order[int(between.argmax())]
-
-
-def _ordered(resp: Tensor, mean: Tensor, weight: Tensor) -> Split:
-    low = int(mean.argmin())
-    return Split(
-        resp[low],
-        (float(mean[low]), float(mean[1 - low])),
-        (float(weight[low]), float(weight[1 - low])),
-    )

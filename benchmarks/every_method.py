@@ -1,0 +1,196 @@
+"""Every method on the same data, backbone and views: trains what is missing in results/methods-*.jsonl, prints it.
+
+    python benchmarks/every_method.py digits                # 50 % symmetric and 40 % pair noise, three seeds
+    python benchmarks/every_method.py features --features cifar10-lite0.npz --root DATA
+    python benchmarks/every_method.py cost                  # seconds and network passes of an epoch, over those of CE
+    … --part 0/2     only every second missing run: two processes, one core each
+    … --only ce,elr  these methods alone
+
+On digits every method trains for 60 epochs. On features all have the same number of network passes, that of PARS' 20
+epochs (a forward with backward is one, a forward alone a third): cheap methods train for more epochs. One thread each.
+A run is one line, appended when it ends, so a stopped table goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from pars import run
+from pars.data import Dataset, Split
+from pars.engine import Trainer
+from pars.methods import REGISTRY, by_name
+from pars.noise import NoiseConfig
+
+sys.path.append(str(Path(__file__).parents[1]))
+from benchmarks.tables import RESULTS, WORSE, Cell, configuration, done, symmetric, train
+
+PAIR = NoiseConfig(kind="pair", rate=0.4)
+FEATURES = {"sym 50 %": symmetric(0.5), "sym 90 %": symmetric(0.9), "CIFAR-10N worse": WORSE}
+PASSES = 68  # PARS: 8 epochs of warm-up, 12 of the main stage with 5 passes each
+
+
+def digits() -> Iterator[Cell]:
+    for seed in range(3):
+        for setting, noise in {"sym 50 %": symmetric(0.5), "pair 40 %": PAIR}.items():
+            for name in REGISTRY:
+                yield Cell(setting, name, "digits", noise, name, seed, {"train": {"evaluate_every": 5}})
+
+
+def features() -> Iterator[Cell]:
+    for setting, noise in FEATURES.items():
+        for name in REGISTRY:
+            changes = {
+                "data": {"limit": 10_000},
+                "train": {"epochs": epochs_of(name, PASSES), "evaluate_every": 5},
+            }
+            yield Cell(setting, name, "features", noise, name, 0, changes)
+
+
+def epochs_of(name: str, passes: float) -> int:
+    """So many epochs that a run has about this many network passes per row, counted on a few rows."""
+    epochs = 20
+    for _ in range(2):
+        trainer = few_rows(name, epochs)
+        trainer.run()
+        epochs = max(2, round(epochs * passes / counted(trainer)))
+    return epochs
+
+
+def few_rows(name: str, epochs: int) -> Trainer:
+    """A run on 100 rows of noise: only its passes are of interest."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(100) % 10
+    data = Dataset(
+        "few",
+        Split(rng.standard_normal((100, 8)).astype(np.float32), labels, labels),
+        None,
+        tuple("abcdefghij"),
+    )
+    config = run.preset("features")(NoiseConfig(), name)
+    config = replace(config, train=replace(config.train, epochs=epochs, batch_size=20, evaluate_every=epochs))
+    return run.build(config, run.prepare(config, data), None)
+
+
+def counted(trainer: Trainer) -> float:
+    """Network passes per labelled row so far."""
+    rows = int((trainer.labels >= 0).sum())
+    return sum(net.backwards + net.forwards / 3 for net in trainer.nets) / rows
+
+
+@dataclass
+class Clock:
+    """Seconds and passes of each epoch, by stage."""
+
+    trainer: Trainer
+
+    def __post_init__(self) -> None:
+        self.lines: list[tuple[str, float, float]] = []
+        self.began, self.before = 0.0, 0.0
+
+    def start(self, total: int, done: int, title: str) -> None:
+        self.began = time.perf_counter()
+
+    def step(self, images: int) -> None: ...
+
+    def epoch(self, line: dict[str, Any]) -> None:
+        now, passes = time.perf_counter(), counted(self.trainer)
+        self.lines.append((line["stage"], now - self.began, passes - self.before))
+        self.began, self.before = time.perf_counter(), passes
+
+    def stop(self) -> None: ...
+
+    def costliest(self) -> tuple[float, float]:
+        """Seconds and passes of an epoch of the stage with most passes; a stage's first epoch may warm caches."""
+        stages: dict[str, list[tuple[float, float]]] = {}
+        for stage, seconds, passes in self.lines:
+            stages.setdefault(stage, []).append((seconds, passes))
+        best = max(stages.values(), key=lambda each: statistics.median(passes for _, passes in each))
+        return statistics.median(s for s, _ in best[-3:]), statistics.median(p for _, p in best[-3:])
+
+
+def cost() -> None:
+    """Interleaved with CE, one thread: images of CIFAR's size, the small CNN, no evaluation."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(1024) % 10
+    images = rng.integers(0, 256, (1024, 3, 32, 32), dtype=np.uint8)
+    data = Dataset("random", Split(images, labels, labels), None, tuple("abcdefghij"))
+    lines = []
+    for name in REGISTRY:
+        found: dict[str, tuple[float, float]] = {}
+        for which in ("ce", name):
+            config = run.preset("images")(NoiseConfig(), which)
+            config = replace(config, train=replace(config.train, epochs=10, evaluate_every=10))
+            trainer = run.build(config, run.prepare(config, data), None)
+            trainer.watcher = clock = Clock(trainer)
+            trainer.run()
+            found[which] = clock.costliest()
+        (plain, one), (own, passes) = found["ce"], found[name]
+        line = {"method": name, "seconds": round(own / plain, 2), "passes": round(passes / one, 2)}
+        line |= {"ratio": round(own / plain / (passes / one), 2), "claimed": REGISTRY[name].cost}
+        print(json.dumps(line), flush=True)
+        lines.append(line)
+    path = RESULTS / "methods-cost.jsonl"
+    path.write_text(
+        "".join(json.dumps(line | {"command": "python benchmarks/every_method.py cost"}) + "\n" for line in lines)
+    )
+
+
+def show(path: Path) -> None:
+    """Mean of the last epoch's averaged weights over seeds; best first, by the first setting."""
+    lines = done(path)
+    settings = list(dict.fromkeys(line["setting"] for line in lines))
+
+    def mean(row: str, setting: str) -> float | None:
+        last = [line["last"] for line in lines if (line["row"], line["setting"]) == (row, setting)]
+        return statistics.fmean(last) if last else None
+
+    rows = sorted({line["row"] for line in lines}, key=lambda row: -(mean(row, settings[0]) or 0))
+    print(f"\n| method | networks | epochs | {' | '.join(settings)} |\n|---|---|---|{'---|' * len(settings)}")
+    for row in rows:
+        epochs = {line["changes"].get("train", {}).get("epochs", 60) for line in lines if line["row"] == row}
+        texts = ["–" if (value := mean(row, setting)) is None else f"{value:.1f}" for setting in settings]
+        print(f"| `{row}` | {by_name(row).networks} | {'/'.join(map(str, sorted(epochs)))} | {' | '.join(texts)} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("table", choices=["digits", "features", "cost"])
+    parser.add_argument("--features", type=Path)
+    parser.add_argument("--root")
+    parser.add_argument("--part", default="0/1")
+    parser.add_argument("--only", help="method names, separated by commas")
+    parser.add_argument("--show", action="store_true", help="only print what is there")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    if options.table == "cost":
+        cost()
+        return
+    path = RESULTS / f"methods-{options.table}.jsonl"
+    if not options.show:
+        part, parts = (int(number) for number in options.part.split("/"))
+        only = set((options.only or ",".join(REGISTRY)).split(","))
+        have = {(line["setting"], line["row"], line["seed"]) for line in done(path)}
+        cells = digits() if options.table == "digits" else features()
+        wanted = [cell for cell in cells if cell.row in only and (cell.setting, cell.row, cell.seed) not in have]
+        for cell in wanted[part::parts]:
+            line = train(cell, configuration(cell, options.features, options.root))
+            line["command"] = f"python benchmarks/every_method.py {options.table}"
+            with path.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+            print(f"{cell.setting}, {cell.row}, seed {cell.seed}: {line['last']:.2f} %", flush=True)
+    show(path)
+
+
+if __name__ == "__main__":
+    main()

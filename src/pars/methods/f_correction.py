@@ -1,0 +1,244 @@
+"""Loss correction (Patrini et al. 2017): learn the true classes through the matrix of how their labels go wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from pars.errors import UserError
+from pars.losses import cross_entropy, reduce
+from pars.methods.base import Method, Task, epochs_of
+from pars.methods.catalogue import Entry, Recipe, Setting, code, ours, paper
+from pars.methods.epoch import Epoch
+from pars.methods.stage import Losses, Stage, State
+from pars.methods.step import Step
+from pars.noise import transition_matrix
+
+Direction = Literal["forward", "backward"]
+LARGEST_CONDITION = 1e3  # of T: beyond, two classes are labelled so much alike that no loss can tell them apart
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossCorrection(Method):
+    """Cross-entropy corrected by T, T_ij = P(given label j | true class i): the network learns the true classes.
+
+    A T that is not known is read off a network trained on the given labels: what it predicts for a row that surely is
+    of class i is row i of T. One that has memorised its labels would say T = I, and no rows are held out to stop it
+    by. So the first stage is short, its learning rate stays high, and predictions are averaged over its epochs.
+    """
+
+    direction: Direction = "forward"
+    transition: Literal["anchor", "symmetric", "pair", "matrix"] = "anchor"  # anchor: estimated; else known
+    noise_rate: float | None = None  # symmetric, pair (class i to i+1): share of labels that are wrong
+    matrix: tuple[float, ...] = ()  # matrix: T, row by row
+    outliers: float = 0.03  # anchor: share of the rows surest of a class that are passed over
+    averaging: float = 0.7  # anchor: momentum of the averaged predictions
+    warm_up: int | None = None  # anchor: epochs of the first stage; none = `warm_up_share` of the run
+    warm_up_share: float = 0.2
+    nonnegative: bool = True  # backward: keep the loss of each class from becoming negative; off: as published
+    schedule: Literal["cosine-7-16", "cosine", "steps", "late-linear", "constant"] = "cosine-7-16"
+    """Anchor: the learning-rate curve of the second stage, over its own epochs."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require_shares("averaging", "warm_up_share")
+        self.require(0 <= self.outliers < 1, "outliers", "a number from 0 up to, not including, 1")
+        self.require(self.averaging < 1, "averaging", "a momentum below 1")
+        self.require(self.warm_up is None or self.warm_up >= 1, "warm_up", "1 epoch or more, to estimate T from")
+        if self.transition in ("symmetric", "pair"):
+            known = self.noise_rate is not None and 0 <= self.noise_rate <= 1
+            self.require(known, "noise_rate", f"the share of wrong labels: {self.transition} needs it")
+        if self.transition == "matrix":
+            self.check_matrix()
+
+    def check_matrix(self) -> None:
+        k = math.isqrt(len(self.matrix))
+        if k < 2 or k * k != len(self.matrix):
+            raise UserError(f"method.matrix has {len(self.matrix)} numbers, expected K·K for K classes: T, row by row")
+        for row in (self.matrix[i : i + k] for i in range(0, k * k, k)):
+            if not all(0 <= value <= 1 for value in row) or abs(sum(row) - 1) > 1e-6:
+                raise UserError(f"method.matrix has the row {list(row)}, expected numbers from 0 to 1 whose sum is 1")
+
+    def stages(self, task: Task) -> tuple[Stage, ...]:
+        if self.transition != "anchor":
+            return (Stage("correct", task.epochs, self.step),)
+        first = max(1, epochs_of(self.warm_up_share, task.epochs, self.warm_up))
+        return (
+            Stage("estimate", first, self.first_step, train={"schedule": "constant"}),
+            Stage(
+                "correct",
+                task.epochs - first,
+                self.step,
+                before_epoch=self.estimate,
+                restart="all",
+                train={"schedule": self.schedule},
+            ),
+        )
+
+    def initial_state(self, task: Task) -> State:
+        n, k = task.n_rows, task.n_classes
+        transition = torch.eye(k)  # until it is estimated
+        if self.transition != "anchor":
+            transition = self.known(k)
+            self.check_known(transition, task.labels)
+        return with_inverse(transition) | {"predictions": torch.zeros(n, k), "posterior": torch.zeros(n, k)}
+
+    def known(self, k: int) -> Tensor:
+        """T [K, K] as given."""
+        if self.transition == "matrix":
+            if len(self.matrix) != k * k:
+                raise UserError(f"method.matrix has {len(self.matrix)} numbers, expected {k * k} for {k} classes")
+            return torch.tensor(self.matrix).reshape(k, k)
+        kind: Literal["symmetric", "pair"] = "symmetric" if self.transition == "symmetric" else "pair"
+        return torch.from_numpy(transition_matrix(kind, k, self.noise_rate or 0.0, convention="exclusive")).float()
+
+    def check_known(self, transition: Tensor, labels: Tensor) -> None:
+        for label in sorted(set(labels[labels >= 0].tolist())):
+            if not transition[:, label].any():
+                raise UserError(f"method.matrix says that no row is labelled {label}, but some are")
+        if self.direction == "backward" and not condition(transition) <= LARGEST_CONDITION:
+            raise UserError("method.direction is backward, but T has no inverse: such labels do not tell classes apart")
+
+    def first_step(self, at: Step) -> Losses:
+        """Cross-entropy on the given labels, and a memory of what is predicted meanwhile."""
+        rows, labels = at.batch.rows, at.batch.labels
+        logits = at.net(at.batch.weak)
+        seen = logits.detach().float().softmax(dim=1)
+        at.state["predictions"][rows] = self.averaging * at.state["predictions"][rows] + (1 - self.averaging) * seen
+        at.chose("agrees", at.batch, logits, logits.argmax(dim=1) == labels)
+        return {"ce": reduce.mean(cross_entropy(logits, labels))}
+
+    def estimate(self, epoch: Epoch) -> None:
+        """T from the first stage's predictions, once."""
+        if epoch.index > 0:
+            return
+        predictions = epoch.state["predictions"][epoch.labelled]
+        predictions = predictions[predictions.sum(dim=1) > 0]  # rows that the first stage came to see
+        transition = anchored(predictions / predictions.sum(dim=1, keepdim=True), self.outliers)
+        if condition(transition) <= LARGEST_CONDITION:
+            epoch.state |= with_inverse(transition)
+        else:
+            epoch.note(kept_last_split=1.0)  # T = I: plain cross-entropy
+        kept = epoch.state["transition"].diagonal()
+        epoch.note(labels_right=float(kept.mean()), labels_right_least=float(kept.min()))
+
+    def step(self, at: Step) -> Losses:
+        rows, labels = at.batch.rows, at.batch.labels
+        logits = at.net(at.batch.weak)
+        joint = log_joint(logits, labels, at.state["transition"])
+        posterior = joint.detach().softmax(dim=1)
+        at.state["posterior"][rows] = posterior
+        at.chose("agrees", at.batch, logits, posterior.argmax(dim=1) == labels)
+        if self.direction == "forward":
+            return {"forward": reduce.mean(-joint.logsumexp(dim=1))}
+        return self.backward(logits, at.state["inverse"][labels])
+
+    def backward(self, logits: Tensor, weights: Tensor) -> Losses:
+        """Cross-entropy with row y of T⁻¹ as target, which has negative entries: alone it has no least value.
+
+        The part of class k is an estimate of P(true class k) · E[-log p_k], which cannot be negative. Where it is, the
+        network is memorising labels: its sign is turned (Lu et al. 2020).
+        """
+        losses = {"backward": reduce.mean(cross_entropy(logits, weights))}
+        if self.nonnegative:
+            of_class = reduce.mean_probabilities(-weights * logits.float().log_softmax(dim=1))
+            losses["negative"] = 2 * (-of_class).relu().sum()  # |r| = r + 2·max(0, -r)
+        return losses
+
+    def evidence(self, state: State) -> Mapping[str, Tensor]:
+        """The first stage's predictions of given labels, the second's P(true class | row, given label), and T."""
+        return {name: state[name] for name in ("predictions", "posterior", "transition")}
+
+
+def log_joint(logits: Tensor, labels: Tensor, transition: Tensor) -> Tensor:
+    """log P(true class i and given label y) = log p_i + log T_iy. Shapes: [B, K], [B], [K, K] -> [B, K].
+
+    Its log-sum-exp over i is the forward-corrected log-likelihood; in logarithms T = I is exactly cross-entropy.
+
+    >>> T = torch.tensor([[0.8, 0.2], [0.4, 0.6]])
+    >>> log_joint(torch.zeros(1, 2), torch.tensor([1]), T).exp()
+    tensor([[0.1000, 0.3000]])
+    """
+    return logits.float().log_softmax(dim=1) + transition.log().T[labels]
+
+
+def anchored(predictions: Tensor, outliers: float) -> Tensor:
+    """T whose row i is the prediction for the row surest of class i, but for the surest few. [m, K] -> [K, K].
+
+    >>> p = torch.tensor([[0.9, 0.1], [0.7, 0.3], [0.2, 0.8], [0.5, 0.5]])
+    >>> anchored(p, 0.0), anchored(p, 0.25)
+    (tensor([[0.9000, 0.1000],
+            [0.2000, 0.8000]]), tensor([[0.7000, 0.3000],
+            [0.5000, 0.5000]]))
+    """
+    rows = []
+    for column in predictions.unbind(dim=1):  # a copy where some are passed over: other classes' rows keep theirs
+        limit = torch.quantile(column, 1 - outliers) if outliers else column.max() + 1
+        below = column.where(column < limit, -1.0)
+        rows.append(predictions[(below if (below >= 0).any() else column).argmax()])
+    transition = torch.stack(rows).clamp_min(1e-8)  # a label that is never given would have no finite loss
+    return transition / transition.sum(dim=1, keepdim=True)
+
+
+def with_inverse(transition: Tensor) -> State:
+    return {"transition": transition, "inverse": torch.linalg.pinv(transition.double()).to(transition.dtype)}
+
+
+def condition(transition: Tensor) -> float:
+    return float(torch.linalg.cond(transition.double()))
+
+
+def published(setting: Setting, direction: Direction) -> Recipe:
+    if setting.data == "small":
+        return Recipe(LossCorrection, method={"direction": paper(direction)})
+    many = setting.data == "cifar100"
+    epochs, drops = (150, (80, 120)) if many else (120, (40, 80))
+    return Recipe(
+        LossCorrection,
+        method={
+            "direction": paper(direction),
+            "outliers": code(0.0 if many else 0.03),
+            "warm_up": ours(20),  # theirs is as long as the second, and its epoch chosen by held-out rows
+            "schedule": code("steps"),
+        },
+        train={
+            "epochs": ours(20 + epochs),
+            "schedule": code("steps"),
+            "milestones": code(tuple(drop / epochs for drop in drops)),  # of the second stage
+            "gamma": code(0.1),
+            "lr": code(0.1),
+            "weight_decay": code(1e-3 if many else 1e-4),
+            "batch_size": code(128),
+        },
+    )
+
+
+ABOUT: dict[str, Any] = {
+    "authors": "Patrini et al.",
+    "year": 2017,
+    "link": "https://arxiv.org/abs/1609.03683",
+    "cost": 1.0,
+    "differs": "T from predictions averaged over a short first stage, not from the epoch best on held-out rows",
+}
+ENTRIES = (
+    Entry(
+        name="f-correction",
+        title="Forward loss correction",
+        summary="predictions pass an estimated matrix of label errors before they are compared with given labels",
+        recipe=partial(published, direction="forward"),
+        **ABOUT,
+    ),
+    Entry(
+        name="b-correction",
+        title="Backward loss correction",
+        summary="the loss of each label is replaced by a combination that is unbiased under estimated label errors",
+        recipe=partial(published, direction="backward"),
+        **ABOUT | {"differs": f"{ABOUT['differs']}; no class's loss becomes negative"},
+    ),
+)

@@ -1,0 +1,196 @@
+"""Dynamic bootstrapping with a Beta mixture on losses (Arazo et al. 2019): trust each label as its loss deserves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from pars.losses import class_balance, cross_entropy, reduce
+from pars.methods.base import LARGEST_WEIGHT, Method, Task, epochs_of
+from pars.methods.catalogue import Cited, Entry, Recipe, Setting, code, paper
+from pars.methods.epoch import Epoch
+from pars.methods.parts.beta_mixture import BINS, beta_split, noisy_probability
+from pars.methods.parts.mixing import draw_mix, one_hot
+from pars.methods.stage import Losses, Stage, State
+from pars.methods.step import Step
+
+SUREST = 1e-4  # B stays so far from 0 and 1 once it is fitted: two rows of B = 1 would have no weight to mix by
+
+
+@dataclass(frozen=True, kw_only=True)
+class MCorrection(Method):
+    """Mixup; then a label is believed with 1 - B and the network's own prediction with B, B being how noisy it looks.
+
+    M-DYR-H bootstraps with predicted classes, M-DYR-S with probabilities. MD-DYR-SH also mixes rows in proportion to
+    1 - B, and goes from probabilities to classes.
+    """
+
+    variant: Literal["M-DYR-H", "M-DYR-S", "MD-DYR-SH"] = "M-DYR-H"
+    alpha: float = 32.0  # δ ~ Beta(α, α) of mixup: near ½
+    rho: float = 1.0  # weight of the class balance R
+    warm_up: int | None = None  # epochs of mixup; none = `warm_up_share` of the run
+    warm_up_share: float = 0.35
+    dynamic: int | None = (
+        None  # MD-DYR-SH: epochs of dynamic mixup with given labels; none = `dynamic_share` of the run
+    )
+    dynamic_share: float = 0.02
+    T_end: float = 0.001  # MD-DYR-SH: the temperature of predictions falls from 1 to this, epoch by epoch,
+    T_share: float = 0.47  # over this share of its last stage
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require(0 < self.alpha <= LARGEST_WEIGHT, "alpha", f"a number above 0 and at most {LARGEST_WEIGHT:g}")
+        self.require_weights("rho")
+        self.require_shares("warm_up_share", "dynamic_share", "T_share")
+        self.require(0 < self.T_end <= 1, "T_end", "a number above 0 and at most 1")
+
+    def stages(self, task: Task) -> tuple[Stage, ...]:
+        warm_up = epochs_of(self.warm_up_share, task.epochs, self.warm_up)
+        left = task.epochs - warm_up
+        first = Stage("mixup", warm_up, self.mixup_step)
+        if self.variant != "MD-DYR-SH":
+            return first, Stage("bootstrap", left, self.bootstrap_step, before_epoch=self.fit)
+        dynamic = min(left, epochs_of(self.dynamic_share, task.epochs, self.dynamic, name="dynamic"))
+        cooling = partial(self.soft_to_hard_step, epochs=round(self.T_share * (left - dynamic)))
+        return (
+            first,
+            Stage("dynamic mixup", dynamic, self.dynamic_step, before_epoch=self.fit),
+            Stage("soft to hard", left - dynamic, cooling, before_epoch=self.fit),
+        )
+
+    def initial_state(self, task: Task) -> State:
+        return {
+            "bounds": torch.tensor([0.0, 1.0]),
+            "table": torch.zeros(BINS),  # B by loss: before the first fit no label is doubted
+            "noisy": torch.zeros(task.n_rows),  # B of each row at the last fit
+        }
+
+    def fit(self, epoch: Epoch) -> None:
+        """Fit the mixture to the losses of all labelled rows, as they are trained on: weak views, evaluation mode."""
+        rows = epoch.labelled
+        losses = cross_entropy(epoch.sweep(rows, "weak").logits, epoch.given[rows])
+        split = beta_split(losses)
+        if split.degenerate:
+            epoch.note(kept_last_split=1.0)
+            return
+        epoch.state["bounds"].copy_(split.bounds)
+        epoch.state["table"].copy_(split.table.clamp(SUREST, 1 - SUREST))
+        epoch.state["noisy"][rows] = (1 - split.low).float()
+        epoch.note(noisy_share=float(1 - split.low.mean()))
+
+    def mixup_step(self, at: Step) -> Losses:
+        mix = draw_mix(at, len(at.batch), self.alpha)
+        logits = at.net(mix(at.batch.weak))
+        return {"mixup": reduce.mean(cross_entropy(logits, mix(one_hot(at.batch.labels, logits.shape[1]))))}
+
+    def bootstrap_step(self, at: Step) -> Losses:
+        """δ·CE(t_p) + (1-δ)·CE(t_q) + ρ·R, t being (1-B)·y + B·z. CE is linear in t: one, of the mixed target."""
+        mix = draw_mix(at, len(at.batch), self.alpha)
+        noisy, guess = self.doubts(at), at.net.predict(at.batch.weak)
+        at.chose("clean", at.batch, guess, noisy < 0.5)
+        hard = self.variant == "M-DYR-H"
+        z = one_hot(guess.argmax(dim=1), guess.shape[1]) if hard else guess.float().softmax(dim=1)
+        logits = at.net(mix(at.batch.weak))
+        return self.losses(logits, mix(bootstrapped(at.batch.labels, z, noisy)))
+
+    def dynamic_step(self, at: Step) -> Losses:
+        """Rows that look noisy are mixed in faintly; labels are the given ones."""
+        mix, noisy = draw_mix(at, len(at.batch), self.alpha), self.doubts(at)
+        logits = at.net(mix_by_trust(at.batch.weak, noisy, mix.partner))
+        at.chose("clean", at.batch, logits, noisy < 0.5)
+        return {"dynamic": reduce.mean(cross_entropy(logits, mix(one_hot(at.batch.labels, logits.shape[1]))))}
+
+    def soft_to_hard_step(self, at: Step, *, epochs: int) -> Losses:
+        """Rows are mixed by trust, their targets half and half; predictions harden over `epochs` epochs."""
+        partner, noisy = at.permutation(len(at.batch)), self.doubts(at)
+        guess = at.net.predict(at.batch.weak)
+        at.chose("clean", at.batch, guess, noisy < 0.5)
+        done = min(1.0, at.epoch / (epochs - 1)) if epochs > 1 else 1.0
+        z = (guess.float() / (1 + done * (self.T_end - 1))).softmax(dim=1)
+        target = bootstrapped(at.batch.labels, z, noisy)
+        logits = at.net(mix_by_trust(at.batch.weak, noisy, partner))
+        return self.losses(logits, (target + target[partner]) / 2)
+
+    def losses(self, logits: Tensor, target: Tensor) -> Losses:
+        losses = {"bootstrap": reduce.mean(cross_entropy(logits, target))}
+        if self.rho:
+            h = reduce.mean_probabilities(logits.float().softmax(dim=1))
+            losses["balance"] = self.rho * class_balance(h)
+        return losses
+
+    def doubts(self, at: Step) -> Tensor:
+        """B of each row [B]: the posterior of its loss now, measured as the mixture's losses were."""
+        losses = cross_entropy(at.net.evaluate(at.batch.weak), at.batch.labels)
+        return noisy_probability(losses, at.state["bounds"], at.state["table"])
+
+    def evidence(self, state: State) -> Mapping[str, Tensor]:
+        return {"noisy": state["noisy"]}
+
+
+def bootstrapped(labels: Tensor, z: Tensor, noisy: Tensor) -> Tensor:
+    """(1-B)·e_y + B·z. Shapes: labels [B], z [B, K], noisy [B] -> [B, K]."""
+    return (1 - noisy)[:, None] * one_hot(labels, z.shape[1]) + noisy[:, None] * z
+
+
+def mix_by_trust(view: Tensor, noisy: Tensor, partner: Tensor) -> Tensor:
+    """Each row and its partner, weighted by 1 - B of either. Shapes: [B, ...], [B], [B] -> [B, ...]."""
+    trust = 1 - noisy
+    own = (trust / (trust + trust[partner])).view(-1, *[1] * (view.ndim - 1))
+    return own * view + (1 - own) * view[partner]
+
+
+def published(setting: Setting, variant: str) -> Recipe:
+    method: dict[str, Cited] = {"variant": paper(variant)}
+    if setting.data == "small":
+        return Recipe(MCorrection, method=method)
+    method |= {"alpha": code(32.0), "rho": code(1.0), "warm_up": code(105)}
+    if variant == "MD-DYR-SH":
+        method |= {"dynamic": code(5), "T_end": code(0.001), "T_share": code(89 / 190)}
+    return Recipe(
+        MCorrection,
+        method=method,
+        train={
+            "epochs": code(300),
+            "lr": code(0.1),
+            "weight_decay": code(1e-4),
+            "batch_size": code(128),
+            "schedule": code("steps"),
+            "milestones": code((100 / 300, 250 / 300)),
+            "gamma": code(0.1),
+        },
+    )
+
+
+ABOUT: dict[str, Any] = {
+    "title": "Unsupervised Label Noise Modeling and Loss Correction",
+    "authors": "Arazo et al.",
+    "year": 2019,
+    "link": "https://arxiv.org/abs/1904.11238",
+    "cost": 2.0,
+    "differs": "the posterior cannot turn up at small losses; a fit that finds one component only is not used",
+}
+ENTRIES = (
+    Entry(
+        name="m-correction",
+        summary="mixup whose targets are part label, part predicted class, as a Beta mixture on losses has it",
+        recipe=partial(published, variant="M-DYR-H"),
+        **ABOUT,
+    ),
+    Entry(
+        name="m-dyr-s",
+        summary="M-correction with predicted probabilities in place of classes",
+        recipe=partial(published, variant="M-DYR-S"),
+        **ABOUT,
+    ),
+    Entry(
+        name="md-dyr-sh",
+        summary="M-correction that mixes rows by how clean they look, with predictions that harden in time",
+        recipe=partial(published, variant="MD-DYR-SH"),
+        **ABOUT,
+    ),
+)

@@ -1,0 +1,68 @@
+"""Mixup (Zhang et al. 2018): train on convex combinations of pairs of rows and of their labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pars.losses import cross_entropy, reduce
+from pars.methods.base import LARGEST_WEIGHT, Method, Task
+from pars.methods.catalogue import Entry, Recipe, Setting, code, ours, third_party
+from pars.methods.parts.mixing import draw_mix, one_hot
+from pars.methods.stage import Losses, Stage
+from pars.methods.step import Step
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mixup(Method):
+    """λ·CE(x̃, y) + (1-λ)·CE(x̃, y_π) with x̃ = λ·x + (1-λ)·x_π, one λ and one permutation π for a batch."""
+
+    alpha: float = 1.0  # λ ~ Beta(α, α): 1 is uniform, more is nearer to ½
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require(0 < self.alpha <= LARGEST_WEIGHT, "alpha", f"a number above 0 and at most {LARGEST_WEIGHT:g}")
+
+    def stages(self, task: Task) -> tuple[Stage, ...]:
+        return (Stage("train", task.epochs, self.step),)
+
+    def step(self, at: Step) -> Losses:
+        mix = draw_mix(at, len(at.batch), self.alpha)
+        logits = at.net(mix(at.batch.weak))
+        # CE is linear in its target: one cross-entropy with the mixed target is both terms.
+        target = mix(one_hot(at.batch.labels, logits.shape[1]))
+        return {"mixup": reduce.mean(cross_entropy(logits, target))}
+
+
+def published(setting: Setting) -> Recipe:
+    """With noisy labels as Arazo et al. 2019 ran it on CIFAR: λ near ½ leaves no row to be memorised, and longer."""
+    if setting.data == "small":
+        return Recipe(Mixup, method={"alpha": ours(32.0)})
+    return Recipe(
+        Mixup,
+        method={"alpha": third_party(32.0)},
+        train={
+            "epochs": third_party(300),
+            "schedule": code("steps"),
+            "milestones": third_party((100 / 300, 250 / 300)),
+            "gamma": code(0.1),
+            "lr": code(0.1),
+            "weight_decay": code(1e-4),
+            "batch_size": code(128),
+        },
+    )
+
+
+ENTRIES = (
+    Entry(
+        name="mixup",
+        title="mixup",
+        authors="Zhang et al.",
+        year=2018,
+        link="https://arxiv.org/abs/1710.09412",
+        summary="cross-entropy on convex combinations of pairs of rows and labels, which are hard to memorise",
+        cost=1.0,
+        recipe=published,
+        differs="the learning rate drops at its milestones, not one epoch after them",
+        robust=False,
+    ),
+)

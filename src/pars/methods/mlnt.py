@@ -1,0 +1,207 @@
+"""Meta-learning noise-tolerant training (Li et al. 2019): agree with the teacher even after a step on wrong labels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, grad_and_value, jvp, vmap
+
+from pars.losses import cross_entropy, reduce
+from pars.methods.base import LARGEST_WEIGHT, Method, Task, epochs_of
+from pars.methods.catalogue import Entry, Recipe, Setting, ours, third_party
+from pars.methods.epoch import Epoch
+from pars.methods.network import Network, batch_statistics
+from pars.methods.stage import Losses, Stage
+from pars.methods.step import Step
+
+LARGEST_COUNT = 1000  # label sets, each with weights of its own: more would not fit in memory
+Weights = dict[str, Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MLNT(Method):
+    """Cross-entropy plus η·J, J being how far a gradient step on synthetic noise takes the network from its teacher.
+
+    The noise of a row is the label of a neighbour in the features of a network that was trained before, with
+    cross-entropy. The teacher is the average of the weights; `train.ema` is its γ.
+    """
+
+    a: float = 0.2  # learning rate of the step on synthetic labels
+    M: int = 10  # sets of synthetic labels a step
+    rho: float = 0.5  # share of a batch's labels that are replaced in each
+    eta: float = 0.4  # weight of J, which is a mean over rows and classes
+    neighbours: int = 10  # nearest rows of the batch that a label is taken from
+    second_order: bool = False  # differentiate through the step on synthetic labels, too
+    ramp: float = 1 / 6  # share of the meta stage over which η grows: as exp(-5(1-u)²), u from 0 to 1
+    start: float = 0.025  # share of the meta stage before which there is no J at all
+    pretrain: int | None = None  # epochs of cross-entropy for the features; none = `pretrain_share` of the run
+    pretrain_share: float = 0.2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require(0 < self.a <= LARGEST_WEIGHT, "a", f"a number above 0 and at most {LARGEST_WEIGHT:g}")
+        self.require_weights("eta")
+        self.require_shares("rho", "ramp", "start", "pretrain_share")
+        for name in ("M", "neighbours"):
+            self.require(1 <= getattr(self, name) <= LARGEST_COUNT, name, f"1 to {LARGEST_COUNT}")
+        self.require(self.pretrain is None or self.pretrain >= 1, "pretrain", "at least 1 epoch")
+
+    def stages(self, task: Task) -> tuple[Stage, ...]:
+        pretrain = max(1, epochs_of(self.pretrain_share, task.epochs, self.pretrain, name="pretrain"))
+        return (
+            Stage("pretrain", pretrain, self.pretrain_step, before_epoch=self.store_features),
+            Stage("meta", task.epochs - pretrain, self.meta_step, restart="all"),
+        )
+
+    def pretrain_step(self, at: Step) -> Losses:
+        return {"ce": reduce.mean(cross_entropy(at.net(at.batch.weak), at.batch.labels))}
+
+    def store_features(self, epoch: Epoch) -> None:
+        """Keep the features of all rows before the last epoch of pre-training: the next stage begins anew."""
+        if epoch.index < epoch.epochs - 1:
+            return
+        found = epoch.sweep(epoch.rows, features=True).features
+        assert found is not None  # asked for
+        epoch.state["features"] = found.new_zeros(len(epoch.given), found.shape[1]).index_copy_(0, epoch.rows, found)
+
+    def meta_step(self, at: Step) -> Losses:
+        logits = at.net(at.batch.weak)
+        losses = {"ce": reduce.mean(cross_entropy(logits, at.batch.labels))}
+        if self.eta and at.stage_progress >= self.start:
+            teacher = at.net.teacher(at.batch.weak).float().softmax(dim=1)
+            at.chose("agrees", at.batch, logits, teacher.argmax(dim=1) == at.batch.labels)
+            u = min(1.0, at.stage_progress / self.ramp) if self.ramp else 1.0
+            losses["meta"] = self.eta * math.exp(-5 * (1 - u) ** 2) * self.disagreement(at, teacher)
+        return losses
+
+    def disagreement(self, at: Step, teacher: Tensor) -> Tensor:
+        """J, the mean over M sets of synthetic labels, with its gradient."""
+        sets = self.synthetic_labels(at)
+        count_work(at.net, len(at.batch), self.M, second_order=self.second_order)
+        gradient, value = meta_gradient(
+            at.net.module, at.batch.weak, sets, teacher, a=self.a, second_order=self.second_order
+        )
+        parameters = dict(at.net.module.named_parameters())
+        return with_gradient(value, ((parameters[name], each) for name, each in gradient.items()))
+
+    def synthetic_labels(self, at: Step) -> Tensor:
+        """[M, B]: in each set a share ρ of the labels is that of a random one of the row's nearest neighbours."""
+        labels, n = at.batch.labels, len(at.batch)
+        features = at.state["features"][at.batch.rows]
+        distance = torch.cdist(features, features).fill_diagonal_(math.inf)  # a row is no neighbour of its own
+        nearest = distance.topk(max(1, min(self.neighbours, n - 1)), largest=False).indices  # [B, k]
+        pick = at.uniform_integers(nearest.shape[1], (self.M, n))
+        theirs = labels[nearest[torch.arange(n, device=labels.device), pick]]
+        replaced = torch.stack([at.permutation(n) for _ in range(self.M)]) < round(self.rho * n)
+        return torch.where(replaced, theirs, labels)
+
+
+def meta_gradient(
+    module: nn.Module, view: Tensor, label_sets: Tensor, teacher: Tensor, *, a: float, second_order: bool
+) -> tuple[Weights, Tensor]:
+    """∇J and J = (1/M) Σ_m KL(teacher ‖ p(θ'_m)) / K, with θ'_m = θ - a·∇CE(θ; labels of set m).
+
+    Of first order the gradient is that with respect to θ'_m, as if the step were constant; of second order it is
+    multiplied by dθ'_m/dθ = I - a·H_m, H_m being the Hessian of CE. Shapes: label_sets [M, B], teacher [B, K].
+    """
+    weights = {name: parameter.detach() for name, parameter in module.named_parameters()}
+    entropy = torch.xlogy(teacher, teacher).sum(dim=1)
+
+    def ce(w: Weights, labels: Tensor) -> Tensor:
+        return reduce.mean(cross_entropy(functional_call(module, w, (view,)), labels))
+
+    def kl(w: Weights) -> Tensor:
+        cross = cross_entropy(functional_call(module, w, (view,)), teacher)
+        return reduce.mean(entropy + cross) / teacher.shape[1]
+
+    def of_one_set(labels: Tensor) -> tuple[Weights, Tensor]:
+        stepped = subtract(weights, a, grad(ce)(weights, labels))
+        gradient, value = grad_and_value(kl)(stepped)
+        if second_order:
+            # The Hessian times the gradient, forward over reverse. Reverse over forward is wrong through torch's
+            # BatchNorm, and double backward of a convolution fails under vmap.
+            product = jvp(lambda w: grad(ce)(w, labels), (weights,), (gradient,))[1]
+            gradient = subtract(gradient, a, product)
+        return gradient, value
+
+    # Autocast has no part in torch.func's transforms: its cache of cast weights does not know of their levels.
+    with batch_statistics(module), torch.autocast(view.device.type, enabled=False):
+        # Labels differ between sets, weights and rows do not: vmap passes θ forward once for all of them.
+        gradients, values = vmap(of_one_set, randomness="same")(label_sets)
+    return {name: each.mean(dim=0) for name, each in gradients.items()}, values.mean()
+
+
+def subtract(weights: Weights, factor: float, others: Weights) -> Weights:
+    """w - factor·o, by name."""
+    return {name: weight - factor * others[name] for name, weight in weights.items()}
+
+
+def with_gradient(value: Tensor, gradients: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
+    """A scalar of this value whose gradient with respect to each parameter is the one beside it.
+
+    >>> theta = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> scalar = with_gradient(torch.tensor(7.0), [(theta, torch.tensor([0.5, -3.0]))])
+    >>> scalar.backward()
+    >>> scalar.item(), theta.grad
+    (7.0, tensor([ 0.5000, -3.0000]))
+    """
+    linear = torch.stack([(parameter * gradient).sum() for parameter, gradient in gradients]).sum()
+    return value + (linear - linear.detach())
+
+
+def count_work(net: Network, rows: int, sets: int, *, second_order: bool) -> None:
+    """A backward alone is counted as two forwards; what is differentiated forward costs three times its own."""
+    net.forwards += rows * (1 + 2 * sets)  # θ forward once, and back for each set
+    net.backwards += rows * sets  # θ'_m
+    if second_order:
+        net.forwards += rows * (1 + 8 * sets)  # θ forward, its tangents; back, and their tangents
+
+
+def published(setting: Setting) -> Recipe:
+    """On CIFAR as two re-implementations have it, whose comments cite the paper: CIFAR code was never released."""
+    if setting.data == "small":
+        return Recipe(MLNT)
+    pretrain, meta = 20, 120
+    return Recipe(
+        MLNT,
+        method={
+            "a": third_party(0.2),
+            "M": third_party(10),
+            "rho": third_party(0.5),
+            "eta": third_party(0.4),
+            "neighbours": third_party(10),
+            "ramp": third_party(20 / meta),
+            "start": third_party(3 / meta),
+            "pretrain": ours(pretrain),
+        },
+        train={
+            "epochs": ours(pretrain + meta),
+            "lr": third_party(0.2),
+            "weight_decay": third_party(1e-4),
+            "batch_size": third_party(128),
+            "schedule": third_party("steps"),
+            "milestones": third_party(((pretrain + 80) / (pretrain + meta),)),
+            "gamma": third_party(0.1),
+            "ema": third_party(0.999),
+            "ema_ramp": ours(True),  # published: 0.99 for 20 epochs; the ramp is there after 2, at 0.999 after 23
+        },
+    )
+
+
+ENTRIES = (
+    Entry(
+        name="mlnt",
+        title="Learning to Learn from Noisy Labeled Data",
+        authors="Li et al.",
+        year=2019,
+        link="https://arxiv.org/abs/1812.05214",
+        summary="cross-entropy, and staying near the averaged weights' predictions after a step on synthetic noise",
+        cost=18.3,
+        recipe=published,
+        differs="first-order meta-gradient, as the paper has it; one round, without a mentor",
+    ),
+)

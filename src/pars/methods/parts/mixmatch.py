@@ -1,0 +1,72 @@
+"""MixMatch (Berthelot et al. 2019) with one's own targets: labelled and unlabelled rows mixed with one another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pars.losses import cross_entropy, reduce
+from pars.methods.network import Network
+from pars.methods.parts.mixing import draw_mix
+from pars.methods.step import Step
+
+
+@dataclass(frozen=True)
+class Matched:
+    """What a network said of mixed rows, and the mixed targets: first those that are mostly a labelled row."""
+
+    logits: Tensor  # [m, K]
+    targets: Tensor  # [m, K]
+    n_labelled: int
+
+    def cross_entropy(self, class_weights: Tensor | None = None) -> Tensor:
+        """Σ_k c_k · mean(-t_k log p_k) over the labelled part; c = 1 unless class weights [K] are given."""
+        logits, targets = self.logits[: self.n_labelled], self.targets[: self.n_labelled]
+        # A weighted target is no distribution; -Σ_k c_k t_k log p_k is what is meant all the same.
+        return reduce.mean(cross_entropy(logits, targets if class_weights is None else class_weights * targets))
+
+    def squared_error(self) -> Tensor:
+        """The mean of (p_k - t_k)² over rows and classes of the unlabelled part: no wrong guess costs much."""
+        p = self.logits[self.n_labelled :].float().softmax(dim=1)
+        return reduce.mean(((p - self.targets[self.n_labelled :]) ** 2).mean(dim=1))
+
+
+def mixmatch(
+    at: Step,
+    net: Network,
+    labelled: Sequence[Tensor],
+    labelled_targets: Tensor,
+    unlabelled: Sequence[Tensor],
+    unlabelled_targets: Tensor,
+    *,
+    alpha: float,
+) -> Matched:
+    """Mix the views [x, x', u, u'] and their targets over the whole batch, λ ~ Beta(α, α) and at least a half.
+
+    Shapes: views of B labelled and U unlabelled rows, targets [B, K] and [U, K]. One training-mode forward.
+    """
+    views = torch.cat([*labelled, *unlabelled])
+    targets = torch.cat([labelled_targets] * len(labelled) + [unlabelled_targets] * len(unlabelled))
+    mix = draw_mix(at, len(views), alpha, mostly_first=True)
+    return Matched(net(mix(views)), mix(targets), len(labelled) * len(labelled_targets))
+
+
+def mean_softmax(*logits: Tensor) -> Tensor:
+    """The mean prediction of several views or networks. Shapes: each [B, K] -> [B, K].
+
+    >>> mean_softmax(torch.tensor([[0.0, 0.0]]), torch.tensor([[100.0, 0.0]]))
+    tensor([[0.7500, 0.2500]])
+    """
+    return torch.stack([each.float().softmax(dim=1) for each in logits]).mean(dim=0)
+
+
+def ramp_up(progress: float, length: float) -> float:
+    """A weight that grows from 0 to 1 while progress grows from 0 to `length`; of no length, it is 1.
+
+    >>> ramp_up(0.25, 0.5), ramp_up(0.75, 0.5), ramp_up(0.0, 0.0)
+    (0.5, 1.0, 1.0)
+    """
+    return min(1.0, progress / length) if length else 1.0

@@ -1,0 +1,45 @@
+"""What given labels, many of them wrong, say together about a network's sure predictions."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from pars.losses import reduce
+
+
+def label_odds(logits: Tensor, labels: Tensor, sure: Tensor) -> Tensor:
+    """How many labels of sure rows agree with the prediction for each that does not, at most 1: a scalar in 0..1.
+
+    Labels that are mostly wrong then weigh little against what the network is sure of; where half of them or more are
+    right, or where hardly a row is sure, they weigh 1 (a hundredth of the batch is added to both counts).
+    """
+    agrees = logits.detach().argmax(dim=1) == labels
+    agree, disagree = (reduce.mean((which & sure).float()) for which in (agrees, ~agrees))
+    return ((agree + 0.01) / (disagree + 0.01)).clamp(max=1)
+
+
+def count_votes(votes: Tensor, logits: Tensor, labels: Tensor, sure: Tensor) -> Tensor:
+    """How many given labels of sure rows are the network's first, second, … choice: [K], old counts fading by 1 %."""
+    given = logits.detach().gather(1, labels[:, None])
+    rank = (logits.detach() > given).sum(dim=1)
+    here = torch.zeros_like(votes).index_add_(0, rank, sure.to(votes.dtype))
+    return 0.99 * votes + here
+
+
+def accuracy(votes: Tensor) -> Tensor:
+    """How often a sure prediction is right, as the given labels have it, though most of them may be wrong.
+
+    Labels that are wrong at random fall on all choices alike: what the first choice has above that floor, of what all
+    choices have above it, is the share of first choices that are right. The floor is the mean of the lower half. Where
+    labels are wrong in one direction the second choice gets their votes too, and the estimate is too low.
+    """
+    floor = votes[len(votes) // 2 :].mean()
+    above = (votes - floor).clamp_min(0)
+    few = 0.01 * votes.sum() + 1e-6  # where nothing stands out, nothing speaks against the first choice
+    return (above[0] + few) / (above.sum() + few)
+
+
+def trust(votes: Tensor) -> Tensor:
+    """0 where half of the sure predictions or more are wrong, 1 where three of five are right."""
+    return ((accuracy(votes) - 0.5) / 0.1).clamp(0, 1)

@@ -1,0 +1,110 @@
+"""Robust losses as methods: plain training on the given labels with a loss that a wrong label cannot pull far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pars.methods.catalogue import Entry, Recipe, Setting, code
+from pars.methods.supervised import Supervised
+
+A = "A=-9.2103"  # log 0 as Wang et al.'s and Ma et al.'s code have it, log 1e-4; Wang et al.'s paper says -4
+
+
+def trained_with(ten_classes: str, hundred_classes: str | None = None) -> Callable[[Setting], Recipe]:
+    """A recipe of cross-entropy's, with another loss: one for CIFAR-100, where it has its own, one for all others."""
+
+    def published(setting: Setting) -> Recipe:
+        text = hundred_classes if hundred_classes and setting.data == "cifar100" else ten_classes
+        clip = {} if setting.data == "small" else {"grad_clip": code(5.0)}  # in Ma et al.'s code, for every loss
+        return Recipe(Supervised, method={"loss": code(text)}, train=clip)
+
+    return published
+
+
+ACTIVE_PASSIVE: dict[str, Any] = {
+    "authors": "Ma et al.",
+    "year": 2020,
+    "link": "https://arxiv.org/abs/2006.13554",
+    "cost": 1.0,
+}
+ENTRIES = (
+    Entry(
+        name="mae",
+        title="Mean absolute error",
+        authors="Ghosh et al.",
+        year=2017,
+        link="https://arxiv.org/abs/1712.09482",
+        summary="1 - p_y: robust to symmetric noise, but slow to learn many classes",
+        cost=1.0,
+        recipe=trained_with("mae"),
+    ),
+    Entry(
+        name="gce",
+        title="Generalized cross-entropy",
+        authors="Zhang & Sabuncu",
+        year=2018,
+        link="https://arxiv.org/abs/1805.07836",
+        summary="(1 - p_y^q)/q: between cross-entropy (q = 0) and mean absolute error (q = 1)",
+        cost=1.0,
+        recipe=trained_with("gce(q=0.7)"),
+        differs="not truncated",
+    ),
+    Entry(
+        name="sce",
+        title="Symmetric cross-entropy",
+        authors="Wang et al.",
+        year=2019,
+        link="https://arxiv.org/abs/1908.06112",
+        summary="cross-entropy and, with label and prediction exchanged, its reverse",
+        cost=1.0,
+        recipe=trained_with(f"sce(alpha=0.1,beta=1,{A})", f"sce(alpha=6,beta=0.1,{A})"),
+        differs="log 0 is -9.21 as in the code, not -4 as in the paper",
+    ),
+    Entry(
+        name="focal",
+        title="Focal loss",
+        authors="Lin et al.",
+        year=2017,
+        link="https://arxiv.org/abs/1708.02002",
+        summary="cross-entropy that weighs rows down that are already predicted well; made for rare classes, not noise",
+        cost=1.0,
+        recipe=trained_with("focal(gamma=0.5)"),
+        robust=False,
+    ),
+    Entry(
+        name="nce",
+        title="Normalized cross-entropy",
+        summary="cross-entropy over its sum for all labels: robust, but it underfits alone",
+        recipe=trained_with("nce"),
+        **ACTIVE_PASSIVE,
+    ),
+    Entry(
+        name="nce+mae",
+        title="Active-passive loss NCE+MAE",
+        summary="normalised cross-entropy, helped along by mean absolute error",
+        recipe=trained_with("nce+mae", "10*nce+mae"),
+        **ACTIVE_PASSIVE,
+    ),
+    Entry(
+        name="nce+rce",
+        title="Active-passive loss NCE+RCE",
+        summary="normalised cross-entropy, helped along by reverse cross-entropy",
+        recipe=trained_with(f"nce+rce({A})", f"10*nce+0.1*rce({A})"),
+        **ACTIVE_PASSIVE,
+    ),
+    Entry(
+        name="nfl+mae",
+        title="Active-passive loss NFL+MAE",
+        summary="normalised focal loss, helped along by mean absolute error",
+        recipe=trained_with("nfl(gamma=0.5)+mae", "10*nfl(gamma=0.5)+mae"),
+        **ACTIVE_PASSIVE,
+    ),
+    Entry(
+        name="nfl+rce",
+        title="Active-passive loss NFL+RCE",
+        summary="normalised focal loss, helped along by reverse cross-entropy",
+        recipe=trained_with(f"nfl(gamma=0.5)+rce({A})", f"10*nfl(gamma=0.5)+0.1*rce({A})"),
+        **ACTIVE_PASSIVE,
+    ),
+)

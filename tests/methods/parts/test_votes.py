@@ -1,0 +1,74 @@
+"""What wrong labels can still say about predictions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from methods.reference import random_labels, random_logits, step
+from pars.methods import PARS
+from pars.methods.parts.votes import accuracy, count_votes, trust
+
+
+def votes_of(right: float, noise: float, *, n: int = 400_000, classes: int = 10) -> torch.Tensor:
+    """Ranks of given labels: a prediction is right with probability `right`, else one of the next choices mostly is."""
+    rng = np.random.default_rng(0)
+    falling = 0.4 ** np.arange(classes - 1)
+    share = np.concatenate([[right], (1 - right) * falling / falling.sum()])
+    rank = rng.choice(classes, size=n, p=share)
+    given = np.where(rng.random(n) < noise, rng.integers(classes, size=n), rank)
+    return torch.tensor(np.bincount(given, minlength=classes), dtype=torch.float32)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.2, 0.5, 0.8, 0.9])
+@pytest.mark.parametrize("right", [0.4, 0.7, 0.95])
+def test_the_share_of_right_predictions_shows_through_symmetric_noise(right: float, noise: float) -> None:
+    assert accuracy(votes_of(right, noise)).item() == pytest.approx(right, abs=0.03 if noise < 0.8 else 0.08)
+
+
+def test_counts_are_ranks_of_given_labels_among_sure_rows_and_fade() -> None:
+    logits, labels = random_logits(2, rows=50)["raw/weak"], random_labels(2, rows=50)
+    sure = torch.arange(50) % 3 > 0
+    old = torch.tensor([5.0, 1.0, 0.0, 2.0])
+    expected = [0.99 * v for v in old.tolist()]
+    for i in range(50):
+        if sure[i]:
+            order = sorted(range(4), key=lambda k: -float(logits[i, k].detach()))
+            expected[order.index(int(labels[i]))] += 1
+    assert count_votes(old, logits, labels, sure).tolist() == pytest.approx(expected, rel=1e-6)
+
+
+def test_where_nobody_voted_or_nothing_stands_out_predictions_are_trusted() -> None:
+    assert trust(torch.zeros(10)) == 1
+    assert trust(torch.full((10,), 7.0)) == 1
+
+
+def test_trust_is_none_at_half_wrong_and_whole_at_three_of_five_right() -> None:
+    assert trust(votes_of(0.3, 0.5)) == 0
+    assert trust(votes_of(0.9, 0.5)) == 1
+    assert 0 < trust(torch.tensor([55.0, 45.0, 0.0, 0.0])).item() < 1
+
+
+def test_untrusted_self_training_leaves_the_robust_loss_on_given_labels() -> None:
+    logits, labels = random_logits(4), random_labels(4)
+    wrong = torch.tensor([40.0, 60.0, 0.0, 0.0])
+    method = PARS(tau=0.5, teacher="current")
+    untrusted = method.main_step(step(logits, labels, state={"votes": wrong}))
+    full = PARS(tau=0.5, teacher="current", trust="full").main_step(step(logits, labels))
+    plain = PARS(tau=0.5, teacher="current", trust="full", raw_weight="one").main_step(step(logits, labels))
+    assert all(untrusted[name].item() == 0 for name in ("pseudo", "pseudo_negative", "balance"))
+    assert untrusted["raw"].item() == pytest.approx(plain["raw"].item(), rel=1e-6)
+    assert full["pseudo"].item() > 0
+
+
+def test_a_step_lets_its_labels_vote_after_it_was_weighed() -> None:
+    logits, labels = random_logits(4), random_labels(4)
+    at = step(logits, labels, state={"votes": torch.zeros(4)})
+    losses = PARS(tau=0.5, teacher="current").main_step(at)
+    trusted = PARS(tau=0.5, teacher="current", trust="full").main_step(step(logits, labels))
+    assert {name: value.item() for name, value in losses.items()} == pytest.approx(
+        {name: value.item() for name, value in trusted.items()}, rel=1e-6
+    )
+    sure = logits["raw/weak"].softmax(1).amax(1) > 0.5
+    assert torch.equal(at.state["votes"], count_votes(torch.zeros(4), logits["raw/weak"], labels, sure))

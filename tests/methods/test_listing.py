@@ -1,0 +1,105 @@
+"""The list of methods: complete, true, and the same everywhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import re
+from itertools import product
+from pathlib import Path
+from typing import Literal, get_args
+
+import pytest
+
+from pars import run
+from pars.augment import ViewsConfig
+from pars.engine import TrainConfig
+from pars.methods import REGISTRY, Method, Setting, Task, as_markdown, by_name, describe
+from pars.methods.catalogue import Source
+from pars.methods.listing import EXAMPLE
+from pars.noise import NoiseConfig
+
+ROOT = Path(__file__).parents[2]
+DATA: tuple[Literal["small", "cifar10", "cifar100"], ...] = ("small", "cifar10", "cifar100")
+SETTINGS = [
+    Setting(data, noise)
+    for data, noise in product(
+        DATA,
+        [
+            NoiseConfig(),
+            *(NoiseConfig(kind="symmetric", rate=rate) for rate in (0.2, 0.5, 0.8, 0.9)),
+            NoiseConfig(kind="asymmetric", rate=0.4),
+            NoiseConfig(kind="pair", rate=0.4),
+            NoiseConfig(kind="instance", rate=0.4),
+            NoiseConfig(kind="file", path="CIFAR-10_human.pt"),
+        ],
+    )
+]
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_every_method_says_what_it_is(name: str) -> None:
+    entry, line = REGISTRY[name], describe(REGISTRY[name])
+    assert entry.name == name
+    assert re.fullmatch(r"[a-z][a-z0-9+-]*", name)
+    assert line.title
+    assert line.summary
+    assert line.stages
+    assert not line.summary.endswith(".")
+    assert "\n" not in line.summary
+    assert line.cost >= 1
+    assert (ROOT / line.file).exists()
+    if entry.authors:
+        assert 2000 < entry.year < 2030
+        assert entry.link.startswith("https://")
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_every_published_setting_builds_and_every_value_has_a_source(name: str) -> None:
+    for setting in SETTINGS:
+        recipe = REGISTRY[name].recipe(setting)
+        method = recipe.build()
+        assert isinstance(method, Method)
+        for table in (recipe.method, recipe.train, recipe.views):
+            assert all(cited.source in get_args(Source) for cited in table.values())
+        config = TrainConfig(**{key: cited.value for key, cited in recipe.train.items()})
+        ViewsConfig(**{key: cited.value for key, cited in recipe.views.items()})
+        task = dataclasses.replace(EXAMPLE, n_classes=setting.n_classes, epochs=config.epochs)
+        assert sum(stage.epochs for stage in method.stages(task)) == config.epochs
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+@pytest.mark.parametrize("epochs", [2, 3, 7, 20, 60])
+def test_stages_fill_a_run_of_any_length(name: str, epochs: int) -> None:
+    task = Task(n_rows=20, n_classes=3, labels=EXAMPLE.labels % 3, epochs=epochs)
+    assert sum(stage.epochs for stage in by_name(name).stages(task)) == epochs
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_every_method_has_a_test_of_its_own(name: str) -> None:
+    module = Path(REGISTRY[name].file).stem
+    tests = [path.stem for path in (ROOT / "tests" / "methods").glob("test_*.py")]
+    assert any(test.startswith(f"test_{module}") for test in tests) or module == "supervised"
+
+
+def test_method_files_are_short() -> None:
+    """The algorithm and its published settings on a few screens."""
+    lengths = {}
+    for file in {entry.file for entry in REGISTRY.values()}:
+        source = inspect.getsource(importlib.import_module(f"pars.methods.{Path(file).stem}"))
+        lengths[file] = source.count("\n")
+    assert max(lengths.values()) <= 250
+    assert sum(length < 150 for length in lengths.values()) > len(lengths) / 2
+
+
+def test_the_documentation_shows_the_same_table() -> None:
+    """`pars methods --markdown` prints it."""
+    assert as_markdown(REGISTRY) in (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("preset", ["cifar10", "cifar100"])
+def test_the_published_presets_take_every_method(preset: str) -> None:
+    for name in REGISTRY:
+        for setting in SETTINGS:
+            run.preset(preset)(setting.noise, name)

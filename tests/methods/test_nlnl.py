@@ -1,0 +1,180 @@
+"""NLNL against its equations, row by row, and its choice of rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from engine.helpers import SHORT, Recorder, assert_identical, make_trainer, toy, weights
+from numpy.testing import assert_allclose
+from torch import Tensor
+
+from methods.reference import others, random_labels, random_logits, softmax, step
+from pars.errors import UserError
+from pars.methods import Epoch, Setting, State, Supervised, Sweep, Task
+from pars.methods.nlnl import NLNL, published
+from pars.methods.parts import history
+
+WEIGHTS = torch.tensor([1.0, 3.0, 1.5, 2.0])
+
+
+def state_of(rows: int, believed: list[bool]) -> State:
+    return {"class_weights": WEIGHTS, "believed": torch.tensor(believed), **history.empty(rows, 4)}
+
+
+def epoch_of(state: State, given: Tensor, rows: Tensor, index: int = 0) -> Epoch:
+    def no_pass(*args: object, **kwargs: object) -> Sweep:
+        raise AssertionError("NLNL looks at no row between epochs")
+
+    return Epoch((), index, 5, rows, given, 4, state, np.random.default_rng(0), no_pass)
+
+
+@pytest.mark.parametrize("ln_neg", [1, 7, None])
+def test_negative_learning_sums_over_draws_and_averages_over_believed_rows(ln_neg: int | None) -> None:
+    logits, labels = random_logits(1), random_labels(1)
+    believed = [True, False, True, True, False]
+    at = step(logits, labels, seed=4, state=state_of(5, believed))
+    losses = NLNL(ln_neg=ln_neg).negative_step(at)
+    drawn = others(labels.tolist(), 4, ln_neg or 4, np.random.default_rng(4))  # 1.1 per class: 4.4
+    total = 0.0
+    for i in range(5):
+        p = softmax(logits["raw/weak"][i].detach().double().numpy())
+        if believed[i]:
+            total -= float(WEIGHTS[labels[i]]) * sum(math.log(max(1 - p[c], 1e-5)) for c in drawn[i])
+        assert_allclose(history.mean(at.state)[i], p, rtol=1e-3)  # unbelieved rows are remembered, too
+    assert_allclose(losses["negative"].item(), total / 3, rtol=1e-5)
+
+
+def test_the_gradient_of_negative_learning_pushes_one_class_down_and_the_rest_up() -> None:
+    """-log(1 - p_c): p_c on logit c, -p_c p_k/(1 - p_c) on the others; times w_y, over B."""
+    logits, labels = random_logits(2), random_labels(2)
+    at = step(logits, labels, seed=5, state=state_of(5, [True] * 5))
+    torch.autograd.backward(NLNL(ln_neg=1).negative_step(at)["negative"])
+    p = logits["raw/weak"].detach().double().softmax(1)
+    gradient = logits["raw/weak"].grad
+    assert gradient is not None
+    for i, (c,) in enumerate(others(labels.tolist(), 4, 1, np.random.default_rng(5))):
+        expected = -p[i, c] * p[i] / (1 - p[i, c])
+        expected[c] = p[i, c]
+        assert_allclose(gradient[i], float(WEIGHTS[labels[i]]) / 5 * expected, rtol=1e-4, atol=1e-7)
+
+
+def test_the_given_label_is_never_drawn() -> None:
+    labels = random_labels(3, rows=64)
+    sure = 15 * torch.eye(4)[labels]  # -log(1 - p_y) would be 11 here, and is 10⁻⁶ of other classes
+    logits = random_logits(3, rows=64) | {"raw/weak": sure}
+    at = step(logits, labels, state=state_of(64, [True] * 64))
+    assert NLNL(ln_neg=50).negative_step(at)["negative"] < 1e-3
+
+
+def test_positive_learning_is_weighted_cross_entropy_of_believed_rows() -> None:
+    logits, labels = random_logits(4), random_labels(4)
+    believed = [False, True, False, True, True]
+    at = step(logits, labels, state=state_of(5, believed))
+    losses = NLNL().positive_step(at)
+    log_p = logits["raw/weak"].detach().double().log_softmax(1)
+    total = sum(-float(WEIGHTS[labels[i]] * log_p[i, labels[i]]) for i in range(5) if believed[i])
+    assert_allclose(losses["positive"].item(), total / 3, rtol=1e-5)
+
+
+def test_soft_labels_are_the_history_and_classes_are_weighted() -> None:
+    logits, labels = random_logits(5), random_labels(5)
+    state = state_of(5, [True] * 5)
+    former = [torch.randn(5, 4, generator=torch.manual_seed(seed)) for seed in range(3)]
+    for said in former:
+        history.write(state, torch.arange(5), said)
+    before = state["history"].clone()
+    losses = NLNL().soft_step(step(logits, labels, state=state))
+    soft = torch.stack([said.double().softmax(1) for said in former]).mean(0)
+    log_p = logits["raw/weak"].detach().double().log_softmax(1)
+    assert_allclose(losses["soft"].item(), -(WEIGHTS.double() * soft * log_p).sum() / 5, rtol=1e-3)
+    assert torch.equal(state["history"], before)
+
+
+def test_all_labels_believed_and_weighed_alike_it_is_cross_entropy() -> None:
+    m = NLNL(lengths=(0, 0, 1, 0, 0), gamma=0.0, class_weights=False)
+    ours, plain = make_trainer(m), make_trainer(Supervised(loss="ce"))
+    ours.run()
+    plain.run()
+    assert_identical(weights(ours), weights(plain))
+
+
+def test_a_label_is_believed_by_the_mean_probability_of_the_given_class() -> None:
+    given = torch.tensor([0, 1, 2, 3, -1, 0])
+    rows = torch.tensor([0, 1, 2, 4, 5])  # row 3 is held out, row 4 has no label, row 5 was never trained on
+    state = state_of(6, [True] * 6)
+    for p in (0.9, 0.2):  # of class 0, for every row
+        said = torch.tensor([p, (1 - p) / 3, (1 - p) / 3, (1 - p) / 3]).log().expand(5, 4)
+        history.write(state, torch.arange(5), said)
+    NLNL().believe(epoch_of(state, given, rows), 0.5)  # mean 0.55 of class 0, 0.15 of the others
+    assert state["believed"].tolist() == [True, False, False, True, True, False]
+    epoch = epoch_of(state, given, rows)
+    NLNL().believe(epoch, 1 / 4)
+    assert state["believed"].tolist() == [True, False, False, True, True, True]  # 1/K of a row not known yet
+    assert_allclose(epoch.notes["believed"], 0.5)
+
+
+def test_where_no_label_is_believed_the_last_choice_stays() -> None:
+    state = state_of(3, [True, False, True])
+    epoch = epoch_of(state, torch.tensor([0, 1, 2]), torch.arange(3))
+    NLNL().believe(epoch, 0.5)  # nothing is known: 1/4 each
+    assert state["believed"].tolist() == [True, False, True]
+    assert epoch.notes["kept_last_split"] == 1
+
+
+def test_the_finish_chooses_rows_once_and_has_a_history_of_its_own() -> None:
+    hook = NLNL().stages(Task(3, 4, torch.tensor([0, 1, 2]), 50))[3].before_epoch
+    assert hook is not None
+    given, state = torch.tensor([0, 1, 2]), state_of(3, [True] * 3)
+    history.write(state, torch.arange(3), 9 * torch.eye(4)[[0, 1, 0]])
+    hook(epoch_of(state, given, torch.arange(3)))
+    assert state["believed"].tolist() == [True, True, False]
+    assert not state["history_writes"].any()
+    history.write(state, torch.arange(3), 9 * torch.eye(4)[[3, 3, 2]])
+    kept = {name: tensor.clone() for name, tensor in state.items()}
+    hook(epoch_of(state, given, torch.arange(3), index=1))
+    assert_identical(state, kept)
+
+
+def test_class_weights_are_the_largest_count_over_each_count() -> None:
+    task = Task(8, 4, torch.tensor([0, 0, 0, 1, 3, 3, -1, -1]), 4)
+    assert NLNL().initial_state(task)["class_weights"].tolist() == [1, 3, 1, 1.5]  # nothing to weigh in class 2
+    assert NLNL(class_weights=False).initial_state(task)["class_weights"].tolist() == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("epochs", range(2, 30))
+def test_stages_fill_runs_of_any_length(epochs: int) -> None:
+    for lengths in ((720, 720, 720, 480, 480), (0, 0, 0, 1, 1), (1.0, 0.1, 2.0, 0.7, 0.3)):
+        stages = NLNL(lengths=lengths).stages(Task(1, 2, torch.tensor([0]), epochs))
+        assert sum(stage.epochs for stage in stages) == epochs
+        assert min(stage.epochs for stage in stages) >= 0
+
+
+def test_every_stage_trains_after_every_other() -> None:
+    seen = Recorder()
+    m, config = NLNL(lengths=(1, 1, 1, 1, 1)), replace(SHORT, epochs=5)
+    trainer = make_trainer(m, data=toy(unlabelled=9), watcher=seen, config=config)
+    trainer.run()
+    assert [line["stage"] for line in seen.lines] == ["NL", "SelNL", "SelPL", "believed", "soft labels"]
+    assert trainer.state["history_writes"].tolist() == [1] * 51 + [0] * 9  # of the fourth stage alone
+    assert_allclose(m.evidence(trainer.state)["history_mean"].sum(1), 1, rtol=1e-3)
+
+
+def test_hyper_parameters_are_checked() -> None:
+    with pytest.raises(UserError, match="expected five numbers"):
+        NLNL(lengths=(1, 2))
+    with pytest.raises(UserError, match="ln_neg is 0"):
+        NLNL(ln_neg=0)
+
+
+def test_published_settings() -> None:
+    ten, hundred = published(Setting("cifar10")), published(Setting("cifar100"))
+    assert ten.build() == NLNL(ln_neg=1, lr2=0.1)
+    assert hundred.method["ln_neg"].value == 110
+    stages = ten.build().stages(Task(1, 10, torch.tensor([0]), ten.train["epochs"].value))
+    assert [stage.epochs for stage in stages] == [720, 720, 720, 480, 480]
+    assert [stage.restart for stage in stages] == ["none", "none", "none", "all", "all"]
+    assert [stage.train.get("lr") for stage in stages] == [None, None, None, 0.1, 0.1]
