@@ -60,7 +60,7 @@ def test_the_backward_loss_is_unbiased_for_the_loss_of_the_true_label() -> None:
 
 
 def test_a_class_whose_backward_loss_is_negative_counts_with_its_sign_turned() -> None:
-    """Σ_k |mean over the batch of (T⁻¹)_yk · -log p_k| instead of the sum without the bars, which has no least value."""
+    """Σ_k |mean over the batch of (T⁻¹)_yk · -log p_k|; without the bars there would be no least value."""
     logits, labels = random_logits(4, rows=6), torch.tensor([0, 0, 1, 2, 2, 0])
     inverse = np.linalg.inv(T4)
     p = [softmax(row) for row in logits["raw/weak"].detach().double().numpy()]
@@ -98,7 +98,7 @@ def test_the_minimiser_of_the_expected_loss_is_the_clean_posterior(direction: An
             for y in range(3):
                 views = {"raw/weak": logits[i : i + 1], "more/weak": logits}
                 at = step(views, torch.tensor([y]), state=state)
-                total = total + float(noisy[i, y]) * method.step(at)[direction]  # the whole, were there all labels
+                total = total + float(noisy[i, y]) * method.step(at)[direction]  # backward: its unbiased part
         torch.autograd.backward(total)
         return total
 

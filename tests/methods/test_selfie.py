@@ -154,3 +154,4 @@ def test_published_settings() -> None:
     recipe = published(Setting("cifar10", pair))
     assert recipe.build() == SELFIE(noise_rate=0.4, q=15, warm_up=25, restarts=2)
     assert recipe.train["epochs"].value == 300
+    assert published(Setting()).build() == SELFIE(q=5)
