@@ -61,7 +61,7 @@ def test_with_something_forgotten_they_do_not() -> None:
 
 def test_the_rate_is_estimated_near_the_truth_on_rows_it_can_tell_apart() -> None:
     seen, data = Recorder(), toy(300, noise=0.45)  # of three classes: 0.3 are wrong
-    config = TrainConfig(epochs=15, batch_size=16, lr=0.05)
+    config = TrainConfig(epochs=15, batch_size=32, lr=0.1)
     make_trainer(CoTeaching(), data=data, config=config, watcher=seen).run()
     assert seen.lines[0]["notes"] == {"noise_rate": 0, "forget_rate": 0}
     assert data.train.true_labels is not None

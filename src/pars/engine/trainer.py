@@ -155,7 +155,7 @@ class Trainer:
         with torch.autocast(self.device, dtype=torch.bfloat16, enabled=self.device == "cuda"):
             losses = now.stage.step(at)
         torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
-        own = bool(now.stage.train)
+        own = now.stage.has_own_curve
         begun = first if now.stage.restart == "all" else 0
         curve = Curve(first if own else 0, stage_steps if own else self.total_steps, begun)
         for learner in self.learners:

@@ -27,9 +27,6 @@ from pars.methods.stage import Losses, Stage, State
 from pars.methods.step import Selection, Step
 
 NONE = -1  # no label corrected, no prediction made
-OWN_CURVE = {
-    "evaluate_every": 1
-}  # any field makes a stage run through the learning rate's curve once; this one is idle
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +63,7 @@ class SELFIE(Method):
             partial(self.step, warm_up=warm_up),
             before_epoch=partial(self.before_epoch, estimate_at=estimate),
             restart="all" if index else "none",
-            train=OWN_CURVE,
+            own_curve=True,
         )
 
     def initial_state(self, task: Task) -> State:

@@ -32,7 +32,7 @@ class SOP(Method):
 
     lr_u: float = 10.0  # learning rate of u, the mass that the given label has without reason
     lr_v: float = 10.0  # learning rate of v, the mass that the other classes lack
-    sigma: float = 1e-3  # standard deviation that u and v begin with; from 1e-8, as published, they need 100 epochs
+    sigma: float = 1e-3  # standard deviation that u and v begin with; the published 1e-8 is for hundreds of epochs
     lambda_C: float = 0.0  # consistency of strong with weak views
     lambda_B: float = 0.0  # balance of classes
 
@@ -66,7 +66,7 @@ class SOP(Method):
         V = (v**2 * (1 - given)).clamp(0, 1)
         p = logits.float().softmax(dim=1)
         at.chose("agrees", at.batch, logits, u.detach() ** 2 < 0.5)
-        # v is not learned by cross-entropy, which would have it grow without end, but by L_2 alone.
+        # v is learned by L_2 alone: cross-entropy would use it to take the other classes away.
         q = F.normalize((p + U - V.detach()).clamp_min(FLOOR), p=1, dim=1).clamp(FLOOR, 1)
         predicted = one_hot(p.argmax(dim=1), logits.shape[1])
         losses = {

@@ -43,5 +43,11 @@ class Stage:
     restart: Literal["none", "all", "head"] = "none"  # what gets fresh weights when the stage begins
     trains: Literal["all", "head", "body"] = "all"  # the rest keeps its weights
     train: Mapping[str, object] = field(default_factory=dict)
-    """Fields of TrainConfig that this stage has its own values of: a new optimiser, and a learning-rate curve over the
-    stage instead of the run."""
+    """Fields of TrainConfig that this stage has its own values of: a new optimiser, and a curve of its own."""
+    own_curve: bool = (
+        False  # the learning rate runs over this stage instead of the run, even if nothing else is changed
+    )
+
+    @property
+    def has_own_curve(self) -> bool:
+        return self.own_curve or bool(self.train)
