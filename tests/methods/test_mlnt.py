@@ -249,6 +249,7 @@ def test_published_settings() -> None:
     assert (pretrain.epochs, meta.epochs) == (20, 120)
     (drop,) = recipe.train["milestones"].value
     assert_allclose(drop * recipe.train["epochs"].value - pretrain.epochs, 80)
+    assert (recipe.build(), published(Setting()).build()) == (MLNT(pretrain=20), MLNT(eta=20.0))
 
 
 def test_settings_out_of_range_are_refused() -> None:

@@ -28,7 +28,7 @@ class DISC(Method):
     robust loss, and mixup covers both and the rows whose label is corrected.
     """
 
-    m: float = 0.99  # momentum of the thresholds
+    m: float = 0.95  # momentum of the thresholds; the 200 epochs of the public code mostly have 0.99
     sigma: float = 0.5  # by how much a prediction has to exceed them to correct a label
     lambda_h: float = 1.0  # hard rows
     q: float = 0.7  # of their generalised cross-entropy

@@ -33,7 +33,7 @@ class MLNT(Method):
     a: float = 0.2  # learning rate of the step on synthetic labels
     M: int = 10  # sets of synthetic labels a step
     rho: float = 0.5  # share of a batch's labels that are replaced in each
-    eta: float = 0.4  # weight of J, which is a mean over rows and classes
+    eta: float = 0.4  # weight of J, a mean over rows and classes; small data takes more (see `published`)
     neighbours: int = 10  # nearest rows of the batch that a label is taken from
     second_order: bool = False  # differentiate through the step on synthetic labels, too
     ramp: float = 1 / 6  # share of the meta stage over which η grows: as exp(-5(1-u)²), u from 0 to 1
@@ -162,9 +162,12 @@ def count_work(net: Network, rows: int, sets: int, *, second_order: bool) -> Non
 
 
 def published(setting: Setting) -> Recipe:
-    """On CIFAR as two re-implementations have it, whose comments cite the paper: CIFAR code was never released."""
+    """On CIFAR as re-implementations have it, one of which cites the paper: the authors' own code is for Clothing1M.
+
+    On digits, half of whose labels are wrong, a network with the published η memorises nearly as fast as without it.
+    """
     if setting.data == "small":
-        return Recipe(MLNT)
+        return Recipe(MLNT, method={"eta": ours(20.0)})
     pretrain, meta = 20, 120
     return Recipe(
         MLNT,
