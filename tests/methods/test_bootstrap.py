@@ -60,7 +60,8 @@ def test_without_a_share_of_its_own_belief_it_is_cross_entropy(method: Bootstrap
 def test_published_settings() -> None:
     soft, hard = ENTRIES
     assert soft.recipe(Setting("cifar10")).build() == Bootstrap(target="soft", beta=0.95)
-    assert hard.recipe(Setting()).build() == Bootstrap(target="hard", beta=0.8)
+    assert hard.recipe(Setting("cifar100")).build() == Bootstrap(target="hard", beta=0.8)
+    assert hard.recipe(Setting()).build() == Bootstrap(target="hard", beta=0.6)
 
 
 def test_a_share_above_one_is_refused() -> None:

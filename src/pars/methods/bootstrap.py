@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pars.losses import cross_entropy, reduce
 from pars.methods.base import Method, Task, epochs_of
-from pars.methods.catalogue import Entry, Recipe, Setting, code, recall, third_party
+from pars.methods.catalogue import Entry, Recipe, Setting, code, ours, recall, third_party
 from pars.methods.parts.mixing import one_hot
 from pars.methods.stage import Losses, Stage
 from pars.methods.step import Step
@@ -63,7 +63,7 @@ class Bootstrap(Method):
 def published(setting: Setting, target: Literal["soft", "hard"]) -> Recipe:
     method = {"target": code(target), "beta": code(0.95 if target == "soft" else 0.8)}
     if setting.data == "small":
-        return Recipe(Bootstrap, method=method)
+        return Recipe(Bootstrap, method=method if target == "soft" else method | {"beta": ours(0.6)})
     return Recipe(
         Bootstrap,
         method=method,
@@ -89,14 +89,14 @@ ENTRIES = (
     Entry(
         name="bootstrap-soft",
         title="Bootstrapping, soft",
-        summary="cross-entropy with given labels, a twentieth of each being the network's own prediction",
+        summary="cross-entropy with given labels, some of each being the network's own prediction",
         recipe=partial(published, target="soft"),
         **ABOUT,
     ),
     Entry(
         name="bootstrap-hard",
         title="Bootstrapping, hard",
-        summary="cross-entropy with given labels, a fifth of each being the class that the network predicts",
+        summary="cross-entropy with given labels, some of each being the class that the network predicts",
         recipe=partial(published, target="hard"),
         **ABOUT,
     ),
