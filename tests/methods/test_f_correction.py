@@ -189,10 +189,10 @@ def test_where_two_classes_have_one_anchor_the_labels_are_taken_as_they_are() ->
 @pytest.mark.parametrize("epochs", [2, 3, 10, 60])
 def test_the_second_stage_begins_anew_with_a_curve_of_its_own(epochs: int) -> None:
     task = Task(n_rows=5, n_classes=4, labels=random_labels(0), epochs=epochs)
-    first, second = LossCorrection(schedule="cosine").stages(task)
+    first, second = LossCorrection().stages(task)
     assert first.epochs == max(1, round(0.2 * epochs))
     assert first.epochs + second.epochs == epochs
-    assert (second.restart, second.train["schedule"]) == ("all", "cosine")
+    assert (second.restart, second.own_curve) == ("all", True)
 
 
 def test_with_many_rows_the_estimate_comes_near_the_truth() -> None:

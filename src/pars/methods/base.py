@@ -68,6 +68,7 @@ class Method:
             self.require(0 <= value <= LARGEST_WEIGHT, name, f"a number of at least 0 and at most {LARGEST_WEIGHT:g}")
 
 
+LARGEST_RATIO = 1000  # a second batch of so many first ones, so many classes per row: more would not fit in memory
 LARGEST_WEIGHT = 1e6  # a loss times more than this leaves float32 nothing of the others
 
 

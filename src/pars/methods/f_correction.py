@@ -42,8 +42,6 @@ class LossCorrection(Method):
     warm_up: int | None = None  # anchor: epochs of the first stage; none = `warm_up_share` of the run
     warm_up_share: float = 0.2
     nonnegative: bool = True  # backward: keep the loss of each class from becoming negative; off: as published
-    schedule: Literal["cosine-7-16", "cosine", "steps", "late-linear", "constant"] = "cosine-7-16"
-    """Anchor: the learning-rate curve of the second stage, over its own epochs."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,7 +75,7 @@ class LossCorrection(Method):
                 self.step,
                 before_epoch=self.estimate,
                 restart="all",
-                train={"schedule": self.schedule},
+                own_curve=True,
             ),
         )
 
@@ -205,7 +203,6 @@ def published(setting: Setting, direction: Direction) -> Recipe:
             "direction": paper(direction),
             "outliers": code(0.0 if many else 0.03),
             "warm_up": ours(20),  # theirs is as long as the second, and its epoch chosen by held-out rows
-            "schedule": code("steps"),
         },
         train={
             "epochs": ours(20 + epochs),

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pars.losses import cross_entropy, reduce
-from pars.methods.base import Method, Task
+from pars.methods.base import LARGEST_RATIO, Method, Task
 from pars.methods.catalogue import Entry, Recipe, Setting, code, ours
 from pars.methods.stage import Draw, Losses, Stage
 from pars.methods.step import Step
-
-LARGEST_RATIO = 1000  # a second batch of so many first ones would not fit in memory
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from pars.methods.base import LARGEST_WEIGHT, Method, Task, epochs_of
 from pars.methods.catalogue import Cited, Entry, Recipe, Setting, code, paper
 from pars.methods.epoch import Epoch
 from pars.methods.parts.beta_mixture import BINS, beta_split, noisy_probability
-from pars.methods.parts.mixing import draw_mix, one_hot
+from pars.methods.parts.mixing import draw_mix, mixup_loss, one_hot
 from pars.methods.stage import Losses, Stage, State
 from pars.methods.step import Step
 
@@ -84,9 +84,7 @@ class MCorrection(Method):
         epoch.note(noisy_share=float(1 - split.low.mean()))
 
     def mixup_step(self, at: Step) -> Losses:
-        mix = draw_mix(at, len(at.batch), self.alpha)
-        logits = at.net(mix(at.batch.weak))
-        return {"mixup": reduce.mean(cross_entropy(logits, mix(one_hot(at.batch.labels, logits.shape[1]))))}
+        return {"mixup": mixup_loss(at, self.alpha)}
 
     def bootstrap_step(self, at: Step) -> Losses:
         """δ·CE(t_p) + (1-δ)·CE(t_q) + ρ·R, t being (1-B)·y + B·z. CE is linear in t: one, of the mixed target."""

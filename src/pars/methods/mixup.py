@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pars.losses import cross_entropy, reduce
 from pars.methods.base import LARGEST_WEIGHT, Method, Task
 from pars.methods.catalogue import Entry, Recipe, Setting, code, ours, third_party
-from pars.methods.parts.mixing import draw_mix, one_hot
+from pars.methods.parts.mixing import mixup_loss
 from pars.methods.stage import Losses, Stage
 from pars.methods.step import Step
 
@@ -26,11 +25,7 @@ class Mixup(Method):
         return (Stage("train", task.epochs, self.step),)
 
     def step(self, at: Step) -> Losses:
-        mix = draw_mix(at, len(at.batch), self.alpha)
-        logits = at.net(mix(at.batch.weak))
-        # CE is linear in its target: one cross-entropy with the mixed target is both terms.
-        target = mix(one_hot(at.batch.labels, logits.shape[1]))
-        return {"mixup": reduce.mean(cross_entropy(logits, target))}
+        return {"mixup": mixup_loss(at, self.alpha)}
 
 
 def published(setting: Setting) -> Recipe:

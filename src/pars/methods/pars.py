@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pars.errors import UserError
 from pars.losses import class_balance, negative_learning, parse, positive_learning, reduce
-from pars.methods.base import Method, Task, epochs_of
+from pars.methods.base import LARGEST_RATIO, Method, Task, epochs_of
 from pars.methods.catalogue import Cited, Entry, Recipe, Setting, ours, paper
 from pars.methods.epoch import Epoch
 from pars.methods.parts.votes import accuracy, count_votes, label_odds, trust
@@ -26,7 +26,6 @@ LITERAL: dict[str, object] = {
     "joint_forward": True,
     "ramp": 0.0,
 }
-LARGEST_RATIO = 1000  # a second batch of so many first ones, so many classes per row: more would not fit in memory
 
 
 @dataclass(frozen=True, kw_only=True)

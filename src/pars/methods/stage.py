@@ -44,9 +44,8 @@ class Stage:
     trains: Literal["all", "head", "body"] = "all"  # the rest keeps its weights
     train: Mapping[str, object] = field(default_factory=dict)
     """Fields of TrainConfig that this stage has its own values of: a new optimiser, and a curve of its own."""
-    own_curve: bool = (
-        False  # the learning rate runs over this stage instead of the run, even if nothing else is changed
-    )
+    own_curve: bool = False
+    """The learning rate runs over this stage instead of the run; so it does where `train` changes anything."""
 
     @property
     def has_own_curve(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch.nn.functional as F
 from torch import Tensor
 
+from pars.losses import cross_entropy, reduce
 from pars.methods.step import Step
 
 
@@ -26,6 +27,13 @@ def draw_mix(at: Step, n: int, alpha: float, *, mostly_first: bool = False) -> M
     """λ ~ Beta(α, α), and a permutation of n rows. `mostly_first`: max(λ, 1-λ), as MixMatch has it."""
     weight = float(at.rng.beta(alpha, alpha))
     return Mix(max(weight, 1 - weight) if mostly_first else weight, at.permutation(n))
+
+
+def mixup_loss(at: Step, alpha: float) -> Tensor:
+    """λ·CE(x̃, y) + (1-λ)·CE(x̃, y_π) over the labelled batch. CE is linear in its target: one, with the mixed target."""
+    mix = draw_mix(at, len(at.batch), alpha)
+    logits = at.net(mix(at.batch.weak))
+    return reduce.mean(cross_entropy(logits, mix(one_hot(at.batch.labels, logits.shape[1]))))
 
 
 def one_hot(labels: Tensor, n_classes: int) -> Tensor:
