@@ -3,43 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from pars.losses import cross_entropy, reduce
-from pars.methods.base import Method, Task, epochs_of
 from pars.methods.catalogue import Entry, Recipe, Setting, code, readme
-from pars.methods.co_teaching import adam_late_linear
+from pars.methods.co_teaching import CoTeaching, adam_late_linear
 from pars.methods.parts.divergence import kl_divergence
-from pars.methods.parts.noise_rate import RATE, Forgetting, early, is_rate, published_rate, rows_kept, small_loss
-from pars.methods.stage import Losses, Stage, State
+from pars.methods.parts.noise_rate import published_rate, rows_kept, small_loss
+from pars.methods.stage import Losses
 from pars.methods.step import Step
 
 
 @dataclass(frozen=True, kw_only=True)
-class JoCoR(Method):
-    """Joint loss: cross-entropy of both networks, and their symmetric divergence. The rows where it is small train."""
+class JoCoR(CoTeaching):
+    """Joint loss: cross-entropy of both networks, and their symmetric divergence. The rows where it is small train.
 
-    networks: ClassVar[int] = 2
+    How many those are goes by Co-teaching's schedule.
+    """
 
     weight: float = 0.5  # λ of the agreement; 1 - λ of the labels
-    noise_rate: float | None = None  # τ; none = estimated early in the run
-    T_k: int | None = None  # epochs until the share τ of each batch is forgotten; none = `T_k_share` of the run
-    T_k_share: float = 0.15
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require(is_rate(self.noise_rate), "noise_rate", RATE)
-        self.require_shares("weight", "T_k_share")
-
-    def forgetting(self, task: Task) -> Forgetting:
-        T_k = epochs_of(self.T_k_share, task.epochs, self.T_k, name="T_k")
-        return Forgetting(self.noise_rate, T_k, early(task.epochs))
-
-    def stages(self, task: Task) -> tuple[Stage, ...]:
-        return (Stage("train", task.epochs, self.step, before_epoch=self.forgetting(task).before_epoch),)
-
-    def initial_state(self, task: Task) -> State:
-        return self.forgetting(task).initial_state()
+        self.require_shares("weight")
 
     def step(self, at: Step) -> Losses:
         first, second = (net(at.batch.weak) for net in at.nets)

@@ -13,6 +13,7 @@ from pars.losses import class_balance, negative_learning, parse, positive_learni
 from pars.methods.base import LARGEST_RATIO, Method, Task, epochs_of
 from pars.methods.catalogue import Cited, Entry, Recipe, Setting, ours, paper
 from pars.methods.epoch import Epoch
+from pars.methods.parts.ramp import ramp_up
 from pars.methods.parts.votes import accuracy, count_votes, label_odds, trust
 from pars.methods.stage import Draw, Losses, Stage, State
 from pars.methods.step import Batch, Step
@@ -105,7 +106,7 @@ class PARS(Method):
             return self.raw_losses(at, at.net(at.batch.weak))
         unlabelled = at.batches["more"] if self.pool == "all" else at.batch
         raw, student, guess = self.forward(at, unlabelled)
-        ramp: Tensor | float = min(1.0, at.stage_progress / self.ramp) if self.ramp else 1.0
+        ramp: Tensor | float = ramp_up(at.stage_progress, self.ramp)
         if "votes" in at.state:
             ramp = ramp * trust(at.state["votes"])
         h = reduce.mean_probabilities(student.float().softmax(dim=1))

@@ -15,7 +15,8 @@ from pars.methods.catalogue import Cited, Entry, Recipe, Setting, code, ours, re
 from pars.methods.epoch import Epoch
 from pars.methods.parts.balanced import several_classes
 from pars.methods.parts.mixing import one_hot, sharpen
-from pars.methods.parts.mixmatch import mean_softmax, mixmatch, ramp_up
+from pars.methods.parts.mixmatch import mean_softmax, mixmatch
+from pars.methods.parts.ramp import ramp_up
 from pars.methods.stage import Draw, Losses, Stage, State
 from pars.methods.step import Selection, Step
 

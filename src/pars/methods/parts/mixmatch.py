@@ -61,12 +61,3 @@ def mean_softmax(*logits: Tensor) -> Tensor:
     tensor([[0.7500, 0.2500]])
     """
     return torch.stack([each.float().softmax(dim=1) for each in logits]).mean(dim=0)
-
-
-def ramp_up(progress: float, length: float) -> float:
-    """A weight that grows from 0 to 1 while progress grows from 0 to `length`; of no length, it is 1.
-
-    >>> ramp_up(0.25, 0.5), ramp_up(0.75, 0.5), ramp_up(0.0, 0.0)
-    (0.5, 1.0, 1.0)
-    """
-    return min(1.0, progress / length) if length else 1.0
