@@ -25,7 +25,7 @@ def test_the_paper_variant_has_the_papers_values() -> None:
     m = PARS.paper()
     assert (m.tau, m.lambda_S, m.lambda_N, m.lambda_R, m.mu, m.robust) == (0.95, 1.0, 0.1, 1.0, 3.0, "nce+mae")
     assert (m.raw_anchor, m.raw_weight, m.min_share, m.teacher) == ("ambiguous", "one", 0.0, "current")
-    assert m.mask_view == "weak"
+    assert (m.mask_view, m.balance_memory) == ("weak", 0.0)
     assert (m.joint_forward, m.pool, m.ramp, m.negatives) == (True, "all", 0.0, 1)
     assert (m.pseudo, m.raw_negative, m.pseudo_negative, m.pseudo_positive) == (True, "complement", True, "ce")
 
@@ -76,6 +76,7 @@ def test_only_the_main_stage_draws_a_second_batch_and_only_if_it_needs_one() -> 
         ({"warm_up_share": 2}, r"method\.warm_up_share is 2"),
         ({"min_share": 1.5}, r"method\.min_share is 1\.5"),
         ({"ramp": -1}, r"method\.ramp is -1"),
+        ({"balance_memory": 1.5}, r"method\.balance_memory is 1\.5, expected a number from 0 to 1"),
         ({"lambda_S": -1}, r"method\.lambda_S is -1, expected a number of at least 0"),
         ({"lambda_N": -0.1}, r"method\.lambda_N is -0\.1"),
         ({"lambda_R": float("nan")}, r"method\.lambda_R is nan"),

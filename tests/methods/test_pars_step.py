@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any
 
@@ -252,3 +253,25 @@ def test_labels_weigh_as_much_as_they_agree_with_sure_predictions() -> None:
     ):
         assert label_odds(logits, torch.tensor(labels), sure).item() == pytest.approx(odds, rel=1e-6)
     assert label_odds(logits, torch.tensor([1, 1, 1, 0, 0, 1]), torch.zeros(6, dtype=torch.bool)) == 1  # nobody to ask
+
+
+def test_the_balance_is_that_of_the_last_batches_with_the_gradient_of_this_one() -> None:
+    logits, labels = random_logits(0), random_labels(0)
+    earlier = torch.tensor([0.5, 0.3, 0.1, 0.1])
+    at = step(logits, labels)
+    at.state["mean_prediction"] = earlier.clone()
+    method = PARS(lambda_R=2.0, balance_memory=0.75, trust="full")
+    loss = method.main_step(at)["balance"]
+    loss.backward()  # type: ignore[no-untyped-call]
+
+    student = logits["more/strong"].detach().double()
+    p = student.softmax(1)
+    mean = 0.75 * earlier.double() + 0.25 * p.mean(0)
+    assert_allclose(loss.item(), 2 * sum(-math.log(4 * float(h)) / 4 for h in mean), rtol=1e-5)
+    assert_allclose(at.state["mean_prediction"].numpy(), mean.numpy(), rtol=1e-6)
+    # d/ds of -2/4 Σ_k h_k / mean_k, h being this batch's own mean: as if the mean were only measured elsewhere
+    slope = -2 / 4 / mean / len(p)
+    expected = p * (slope - (p * slope).sum(1, keepdim=True))
+    found = logits["more/strong"].grad
+    assert found is not None
+    assert_allclose(found.numpy(), expected.numpy(), rtol=1e-4, atol=1e-7)

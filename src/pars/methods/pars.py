@@ -26,6 +26,8 @@ LITERAL: dict[str, object] = {
     "teacher": "current",
     "joint_forward": True,
     "ramp": 0.0,
+    "balance_memory": 0.0,
+    "tau": 0.95,
 }
 
 
@@ -38,7 +40,7 @@ class PARS(Method):
     but `raw_negative`.
     """
 
-    tau: float = 0.95  # confidence above which a row is ambiguous, not noisy (eq. ss)
+    tau: float = 0.9  # confidence above which a row is ambiguous, not noisy (eq. ss); the paper has 0.95
     lambda_S: float = 1.0  # self-training (eq. finalloss)
     lambda_N: float = 0.1  # negative learning (eq. rn, pn)
     lambda_R: float = 1.0  # class balance (eq. reg)
@@ -62,6 +64,7 @@ class PARS(Method):
     pool: Literal["all", "batch"] = "all"  # self-train on a batch of its own, or on the labelled batch's own rows
     ramp: float = 0.0  # share of the main stage over which lambda_S and lambda_R grow from 0
     negatives: int = 1  # complementary classes drawn per row and step
+    balance_memory: float = 0.98  # share of earlier batches in the mean prediction of eq. reg; 0 = the batch's own
 
     @classmethod
     def paper(cls, **changes: object) -> PARS:
@@ -70,7 +73,7 @@ class PARS(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require_shares("tau", "warm_up_share", "min_share", "ramp")
+        self.require_shares("tau", "warm_up_share", "min_share", "ramp", "balance_memory")
         self.require_weights("lambda_S", "lambda_N", "lambda_R")
         if not 0 < self.mu <= LARGEST_RATIO or not 1 <= self.negatives <= LARGEST_RATIO:
             raise UserError(
@@ -88,7 +91,12 @@ class PARS(Method):
         )
 
     def initial_state(self, task: Task) -> State:
-        return {"votes": torch.zeros(task.n_classes)} if self.pseudo and self.trust == "votes" else {}
+        state = {}
+        if self.pseudo and self.trust == "votes":
+            state["votes"] = torch.zeros(task.n_classes)
+        if self.pseudo and self.balance_memory:
+            state["mean_prediction"] = torch.full((task.n_classes,), 1 / task.n_classes)
+        return state
 
     def note_trust(self, epoch: Epoch) -> None:
         if "votes" in epoch.state:
@@ -109,7 +117,7 @@ class PARS(Method):
         ramp: Tensor | float = ramp_up(at.stage_progress, self.ramp)
         if "votes" in at.state:
             ramp = ramp * trust(at.state["votes"])
-        h = reduce.mean_probabilities(student.float().softmax(dim=1))
+        h = self.remembered(at, reduce.mean_probabilities(student.float().softmax(dim=1)))
         return {
             **self.raw_losses(at, raw),
             **self.pseudo_losses(at, unlabelled, student, guess, self.lambda_S * ramp),
@@ -162,6 +170,17 @@ class PARS(Method):
         n_classes = logits.shape[1]
         shift = 1 + at.uniform_integers(n_classes - 1, (len(labels), self.negatives))
         return (labels[:, None] + shift) % n_classes
+
+    def remembered(self, at: Step, h: Tensor) -> Tensor:
+        """The mean prediction [K] over the last batches, with this batch's gradient.
+
+        A batch has its own random class counts, and the penalty on one batch punishes the network for them.
+        """
+        if "mean_prediction" not in at.state:
+            return h
+        mean = torch.lerp(h.detach(), at.state["mean_prediction"], self.balance_memory)
+        at.state["mean_prediction"] = mean
+        return mean + (h - h.detach())
 
     def subset_mean(self, values: Tensor, subset: Tensor) -> Tensor:
         """1/#subset as the paper writes it, with a floor under the divisor: a handful of rows must not rule a step."""
