@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -67,7 +68,8 @@ def test_a_step_is_the_mean_of_the_published_loss(name: str, data: Literal["cifa
 @pytest.mark.parametrize("name", BY_NAME)
 def test_small_data_has_the_parameters_of_ten_classes(name: str) -> None:
     small, ten = BY_NAME[name].recipe(Setting("small")), BY_NAME[name].recipe(Setting("cifar10"))
-    assert small.build() == ten.build()
+    lighter = {"loss": ten.method["loss"].value.replace("+rce", "+0.1*rce")}  # measured: at full weight it underfits
+    assert small.build() == replace(ten.build(), **lighter)
     assert not small.train
     assert ten.train["grad_clip"].value == 5
 
