@@ -4,8 +4,8 @@
     python benchmarks/augment.py --exactness            # writes results/augment-exactness.jsonl
 
 Both sides start from uint8 images in memory and end with normalised float32 tensors; one core. They take turns, and a
-ratio is the median over turns of time by time. Time is that of the core, so that other processes do not count; the first
-turns are left out, in which both sides still ask the system for memory.
+ratio is the median over turns of time by time. Time is that of the core, so that other processes do not count; the
+first turns are left out, in which both sides still ask the system for memory.
 """
 
 from __future__ import annotations
