@@ -4,7 +4,8 @@
     python benchmarks/augment.py --exactness            # writes results/augment-exactness.jsonl
 
 Both sides start from uint8 images in memory and end with normalised float32 tensors; one core. They take turns, and a
-ratio is the median over turns of time by time.
+ratio is the median over turns of time by time. Time is that of the core, so that other processes do not count; the
+first turns are left out, in which both sides still ask the system for memory.
 """
 
 from __future__ import annotations
@@ -33,11 +34,12 @@ from pillow_operations import from_pillow, operate, to_pillow
 from pillow_views import MEAN, STD, pillow_strong, pillow_weak, to_tensor
 
 RESULTS = Path(__file__).parent.parent / "results"
-TURNS = 15
+TURNS, WARM_UP = 40, 10
+SECONDS = 35.0  # on a busy machine a cell ends then, with fewer turns
 Pixels = npt.NDArray[np.uint8]
 
 
-def speed(side: int, batch: int, strong: bool, turns: int) -> dict[str, float]:
+def speed(side: int, batch: int, strong: bool) -> dict[str, float]:
     """Images a second of both, and their ratio."""
     rng = np.random.default_rng(0)
     # Smooth pictures, not noise: histograms as photographs have them.
@@ -56,8 +58,12 @@ def speed(side: int, batch: int, strong: bool, turns: int) -> dict[str, float]:
     def theirs(turn: int) -> None:
         torch.stack([to_tensor(by_pillow(picture)) for picture in pictures])
 
-    seconds(ours, 0), seconds(theirs, 0)  # warm caches
-    times = [(seconds(ours, turn), seconds(theirs, turn)) for turn in range(turns)]
+    began, times = time.monotonic(), []
+    for turn in range(WARM_UP + TURNS):
+        times.append((seconds(ours, turn), seconds(theirs, turn)))
+        if time.monotonic() - began > SECONDS:
+            break
+    times = times[min(WARM_UP, len(times) // 2) :]
     return {
         "ours": round(batch / statistics.median(a for a, _ in times)),
         "pillow": round(batch / statistics.median(b for _, b in times)),
@@ -66,18 +72,18 @@ def speed(side: int, batch: int, strong: bool, turns: int) -> dict[str, float]:
 
 
 def seconds(work: Callable[[int], None], turn: int) -> float:
-    began = time.perf_counter()
+    began = time.thread_time()
     work(turn)
-    return time.perf_counter() - began
+    return time.thread_time() - began
 
 
 def ratios() -> dict[str, Any]:
     torch.set_num_threads(1)
     keep_freed_memory()  # as training does; it serves both sides
     cells = {
-        "strong32": speed(32, 384, True, TURNS),
-        "strong224": speed(224, 32, True, TURNS),
-        "weak32": speed(32, 384, False, TURNS),
+        "strong32": speed(32, 384, True),
+        "strong224": speed(224, 32, True),
+        "weak32": speed(32, 384, False),
     }
     return {key: cell["ratio"] for key, cell in cells.items()} | {"images_per_second": cells}
 

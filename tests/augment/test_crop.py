@@ -12,7 +12,7 @@ from pars.augment import CropFlip
 from pars.augment.crop import PadMode
 from pars.seeds import generator
 
-SHAPES = [(3, 32, 32), (1, 28, 28), (1, 8, 8), (3, 9, 14), (3, 70, 66)]
+SHAPES = [(3, 32, 32), (1, 28, 28), (1, 8, 8), (3, 9, 14), (3, 112, 120)]
 
 
 def images(n: int, shape: tuple[int, ...]) -> Tensor:

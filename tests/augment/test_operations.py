@@ -13,7 +13,7 @@ from pars.augment.amounts import centred, plain
 from pars.augment.operations import ENHANCEMENTS, NUMBER, OPERATIONS, SIGNED, perform, program
 from pars.augment.view import rows
 
-SHAPES = [(3, 32, 32), (1, 28, 28), (3, 64, 65), (3, 20, 33), (3, 1, 7), (1, 9, 1), (3, 2, 2), (3, 3, 3)]
+SHAPES = [(3, 32, 32), (1, 28, 28), (3, 112, 113), (3, 20, 33), (3, 1, 7), (1, 9, 1), (3, 2, 2), (3, 3, 3)]
 
 
 def pictures(shape: tuple[int, ...]) -> Pixels:

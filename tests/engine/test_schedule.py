@@ -37,13 +37,14 @@ def test_averages_match_a_naive_loop_in_float64(decay: float, ramp: bool) -> Non
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
     average = make_average(module)
+    averaged, weights = list(average.parameters()), list(module.parameters())
     expected = {name: p.detach().double().numpy().copy() for name, p in module.named_parameters()}
     for t in range(60):
         with torch.no_grad():
             for p in module.parameters():
                 p.add_(0.1 * torch.randn_like(p))
         module(torch.randn(8, 3))  # moves BatchNorm's buffers
-        update_average(average, module, decay_at(t, decay=decay, ramp=ramp))
+        update_average(averaged, weights, decay_at(t, decay=decay, ramp=ramp))
         m = min(decay, (1 + t) / (10 + t)) if ramp else decay
         for name, p in module.named_parameters():
             expected[name] = m * expected[name] + (1 - m) * p.detach().double().numpy()

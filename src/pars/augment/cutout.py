@@ -23,8 +23,9 @@ def cut_out(x: Tensor, box: Tensor, fill: Tensor) -> Tensor:
     """
     height, width = x.shape[2:]
     if one_by_one(x):
-        for image, (top, left, bottom, right) in zip(x, box.clamp(min=0).tolist(), strict=True):
-            image[:, top:bottom, left:right] = fill[:, None, None]
+        grey = fill.numpy()[:, None, None]
+        for image, (top, left, bottom, right) in zip(x.numpy(), box.clamp(min=0).tolist(), strict=True):
+            image[:, top:bottom, left:right] = grey
         return x
     y, x_across = torch.arange(height, device=x.device), torch.arange(width, device=x.device)
     inside_y = (y >= box[:, 0:1]) & (y < box[:, 2:3])  # [n, H]

@@ -6,13 +6,14 @@ way here, on the CPU and in float64 where they are drawn; applying them is integ
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-
-from pars.augment.view import one_by_one
 
 Floats = npt.NDArray[np.float64]
 
@@ -73,28 +74,50 @@ def warp(x: Tensor, fixed: Tensor, fill: int = 0) -> Tensor:
     >>> warp(x, torch.from_numpy(fixed_point(translate_x(np.array([1.0]))))).tolist()
     [[[[2, 3, 0]]]]
     """
-    if len(x) == 1 and one_by_one(x) and fixed[0, [0, 1, 3, 4]].tolist() == [ONE, 0, 0, ONE]:
-        return _shift(x, *(fixed[0, [2, 5]] >> 16).tolist(), fill=fill)
+    return _gather(x, *(v[:, None, None] for v in fixed.to(torch.int32).unbind(1)), fill=fill)
+
+
+def warp_one(x: Tensor, fixed: Sequence[int], fill: int = 0) -> Tensor:
+    """The same for one picture [1, C, H, W] on a CPU, where a map that slides whole lines need not gather pixels."""
+    a, b, c, d, e, f = fixed
+    if (a, d, e) == (ONE, 0, ONE):
+        return _slide(x, (b * np.arange(x.shape[2]) + c) >> 16, f >> 16, fill)
+    return _gather(x, *fixed, fill=fill)
+
+
+def _gather(x: Tensor, *fixed: Tensor | int, fill: int) -> Tensor:
+    """`fixed` are six numbers, or six tensors [n, 1, 1] of 32 bits: they hold the positions of any picture that Pillow
+    itself walks in fixed point, and halve the traffic."""
+    a, b, c, d, e, f = fixed
     n, channels, height, width = x.shape
     down = torch.arange(height, dtype=torch.int32, device=x.device)[:, None]
     across = torch.arange(width, dtype=torch.int32, device=x.device)
-    # 32 bits hold any position up to 8 192 pixels a side and halve the traffic; larger pictures would not fit a batch.
-    a, b, c, d, e, f = (v[:, None, None] for v in fixed.to(torch.int32).unbind(1))
     # One pixel of fill all around, and positions pushed onto it: cheaper than asking whether each pixel is inside.
-    from_x = ((a * across + (b * down + (c + ONE))) >> 16).clamp_(0, width + 1)  # [n, H, W], in padded pixels
-    from_y = ((d * across + (e * down + (f + ONE))) >> 16).clamp_(0, height + 1)
+    from_x = (a * across + (b * down + (c + ONE))).bitwise_right_shift_(16).clamp_(0, width + 1)  # in padded pixels
+    from_y = (d * across + (e * down + (f + ONE))).bitwise_right_shift_(16).clamp_(0, height + 1)
     index = from_y.mul_(width + 2).add_(from_x).view(n, 1, -1).long()
     source = F.pad(x, (1, 1, 1, 1), value=fill).flatten(2)
     return source.gather(2, index.expand(-1, channels, -1)).view(x.shape)
 
 
-def _shift(x: Tensor, right: int, down: int, *, fill: int) -> Tensor:
-    """Show the picture from (right, down) on: whole lines are copied."""
+def _slide(x: Tensor, right: npt.NDArray[np.int64], down: int, fill: int) -> Tensor:
+    """Show each line of the picture from its own column right [H] on, all of them from line `down` on.
+
+    Neighbouring lines that begin at the same column are copied at once: shifts are one such block, shears up to a few
+    dozen. By numpy, for a slice in torch costs as much as such a block.
+    """
     height, width = x.shape[2:]
     out = torch.full_like(x, fill)
-    seen = x[..., max(down, 0) : max(height + down, 0), max(right, 0) : max(width + right, 0)]
-    top, left = max(-down, 0), max(-right, 0)
-    out[..., top : top + seen.shape[2], left : left + seen.shape[3]] = seen
+    if abs(down) >= height:
+        return out
+    first, beyond = max(-down, 0), min(height - down, height)  # lines that show something
+    turns = np.flatnonzero(right[first + 1 : beyond] != right[first : beyond - 1]) + (first + 1)
+    source, target = x.numpy(), out.numpy()
+    for top, bottom in pairwise((first, *turns.tolist(), beyond)):
+        at = int(right[top])
+        seen = source[..., top + down : bottom + down, max(at, 0) : max(width + at, 0)]
+        left = max(-at, 0)
+        target[..., top:bottom, left : left + seen.shape[-1]] = seen
     return out
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from pars.augment import blend, geometry, tone
+from pars.augment.blend import Amount
 from pars.augment.view import Params, one_by_one
 
 Floats = npt.NDArray[np.float64]
@@ -49,7 +50,7 @@ MATRICES: dict[str, Callable[[Floats], Floats]] = {
     "translate-x": geometry.translate_x,
     "translate-y": geometry.translate_y,
 }
-POINTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+POINTS: dict[str, Callable[[Tensor, Amount], Tensor]] = {
     "autocontrast": lambda x, amount: tone.lookup(x, tone.autocontrast(x)),
     "brightness": tone.brightness,
     "contrast": tone.contrast,
@@ -84,14 +85,19 @@ def perform(x: Tensor, params: Params, fill: int = 0) -> Tensor:
     """Do each image's program to a copy of it. Shapes: x [n, C, H, W] uint8 -> the same. fill: grey that moves in."""
     group = GROUP[params["op"].cpu().numpy()]  # on the CPU: grouping on a device would wait for it
     if one_by_one(x):
-        programs = zip(x.split(1), group.tolist(), params["amount"].split(1), params["map"].split(1), strict=True)  # type: ignore[no-untyped-call]
-        return torch.cat([_follow(*its, fill=fill) for its in programs])
+        # As plain numbers: looking one up in a tensor costs as much as some operations do.
+        programs = zip(group.tolist(), params["amount"].tolist(), params["map"].tolist(), strict=True)
+        out = torch.empty_like(x)
+        for to, image, its in zip(out.split(1), x.split(1), programs, strict=True):  # type: ignore[no-untyped-call]
+            to.copy_(_follow(image, *its, fill=fill))
+        return out
     for k in range(group.shape[1]):
         # Sorted by group, done group by group, and put back: whole rows are copied, which is next to free, where
         # writing to scattered rows of the batch would cost as much as an operation.
         order = np.argsort(group[:, k], kind="stable")
         at = torch.from_numpy(order).to(x.device)
-        amount, matrix = (params[key][:, k].to(x.device).index_select(0, at) for key in ("amount", "map"))
+        amount = params["amount"][:, k].to(x.device, torch.float32).index_select(0, at)[:, None, None, None]
+        matrix = params["map"][:, k].to(x.device).index_select(0, at)
         sizes = np.bincount(group[:, k], minlength=len(GROUPS)).tolist()
         columns = [torch.split(values, sizes) for values in (x.index_select(0, at), amount, matrix)]
         parts = [_do(name, *its, fill=fill) for name, *its in zip(GROUPS, *columns, strict=True) if len(its[0])]
@@ -99,15 +105,16 @@ def perform(x: Tensor, params: Params, fill: int = 0) -> Tensor:
     return x
 
 
-def _follow(x: Tensor, program: list[int], amount: Tensor, matrix: Tensor, *, fill: int) -> Tensor:
+def _follow(x: Tensor, program: list[int], amounts: list[float], maps: list[list[int]], *, fill: int) -> Tensor:
     """One image through its program."""
-    for k, group in enumerate(program):
-        if GROUPS[group] != "identity":
-            x = _do(GROUPS[group], x, amount[:, k], matrix[:, k], fill=fill)
+    for group, amount, matrix in zip(program, amounts, maps, strict=True):
+        x = _do(GROUPS[group], x, amount, matrix, fill=fill)
     return x
 
 
-def _do(name: str, x: Tensor, amount: Tensor, matrix: Tensor, *, fill: int) -> Tensor:
+def _do(name: str, x: Tensor, amount: Amount, matrix: Tensor | list[int], *, fill: int) -> Tensor:
     if name == "identity":
         return x
-    return geometry.warp(x, matrix, fill) if name == "geometric" else POINTS[name](x, amount)
+    if name == "geometric":
+        return geometry.warp(x, matrix, fill) if isinstance(matrix, Tensor) else geometry.warp_one(x, matrix, fill)
+    return POINTS[name](x, amount)

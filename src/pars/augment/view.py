@@ -79,7 +79,7 @@ def to_device(params: Params, like: Tensor) -> Params:
     return {name: value.to(like.device, non_blocking=True) for name, value in params.items()}
 
 
-LARGE = 64 * 64  # pixels
+LARGE = 112 * 112  # pixels
 """From this size on, and on a CPU, pictures are changed one by one: a batch of them does not fit the caches, so that
 every operation would fetch it from memory anew, and whole lines are copied where small ones have pixels gathered."""
 

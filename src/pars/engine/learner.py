@@ -37,13 +37,15 @@ class Learner:
         self, module: nn.Module, config: TrainConfig, example: Tensor, attached: nn.ModuleDict | None = None
     ) -> None:
         self.net = Network(module.train(), make_average(module), attached)
-        self.trainable = [p for p in module.parameters() if p.requires_grad]  # a user's network may have frozen parts
+        # Listed once: walking through the modules at every step takes as long as averaging them.
+        self.parameters, self.averaged = list(module.parameters()), list(self.net.average.parameters())
+        self.trainable = [p for p in self.parameters if p.requires_grad]  # a user's network may have frozen parts
         self.run_config = self.config = config
         self.cost = row_cost(module, example)
         self.optimiser = self._optimiser()
 
     def _optimiser(self) -> optim.Optimizer:
-        c, parameters = self.config, [*self.net.module.parameters(), *self.net.attached.parameters()]
+        c, parameters = self.config, [*self.parameters, *self.net.attached.parameters()]
         if c.optimiser == "adam":
             return optim.Adam(parameters, lr=c.lr, betas=(c.momentum, 0.999), weight_decay=c.weight_decay, foreach=True)
         return optim.SGD(
@@ -70,7 +72,7 @@ class Learner:
 
     def update(self, step: int, curve: Curve) -> None:
         """Apply the gradients of step `step` (from 0) of the run."""
-        module, group = self.net.module, self.optimiser.param_groups[0]
+        group = self.optimiser.param_groups[0]
         if self.config.grad_clip is not None:
             nn.utils.clip_grad_norm_(group["params"], self.config.grad_clip)
         at = {"step": step - curve.first, "total": curve.total}
@@ -82,7 +84,7 @@ class Learner:
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         decay = decay_at(step - curve.averaged_from, decay=self.config.ema, ramp=self.config.ema_ramp)
-        update_average(self.net.average, module, decay)
+        update_average(self.averaged, self.parameters, decay)
 
     @property
     def flop(self) -> float:

@@ -16,6 +16,7 @@ from pars.augment import Views
 from pars.data import Dataset
 from pars.engine import checkpoint as ck
 from pars.engine.config import TrainConfig
+from pars.engine.device import seed_generators
 from pars.engine.ema import calibrate
 from pars.engine.feed import Feed
 from pars.engine.folder import RunFolder
@@ -151,7 +152,7 @@ class Trainer:
             stage_progress=(global_step - first) / stage_steps,
         )
         # Dropout inside a network draws from torch's own generator: place it by address too.
-        torch.manual_seed(seeds.torch_seed(self.seed, "torch", self.epoch, self.step))
+        seed_generators(self.device, seeds.torch_seed(self.seed, "torch", self.epoch, self.step))
         with torch.autocast(self.device, dtype=torch.bfloat16, enabled=self.device == "cuda"):
             losses = now.stage.step(at)
         torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]

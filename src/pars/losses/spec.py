@@ -6,6 +6,7 @@ need no names of their own: they are `nce+mae`, `nce+rce`, `nfl+mae`, `nfl+rce` 
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import re
@@ -92,6 +93,7 @@ class Loss:
         return "+".join(map(str, self.terms))
 
 
+@functools.cache  # methods ask at every step
 def parse(text: str) -> Loss:
     """Return the loss a text stands for; a UserError says what is wrong with it and what there is.
 
