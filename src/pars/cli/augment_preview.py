@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import torch
-from PIL import Image, UnidentifiedImageError
 
 from pars import augment, data, seeds
 from pars.augment import ViewsConfig, caption
@@ -21,7 +20,6 @@ from pars.errors import UserError
 from pars.files import write_atomically
 from pars.report import Tile, contact_sheet
 
-PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
 Pixels = npt.NDArray[np.uint8]
 
 
@@ -69,25 +67,14 @@ def command(args: Sequence[str]) -> int:
 
 def images(source: str, root: str | None, first: int, count: int) -> Pixels:
     """Some images [n, C, H, W] of a data set, an array file, or one picture."""
-    if Path(source).suffix.lower() in PICTURES:
-        return picture(Path(source))
+    if Path(source).suffix.lower() in data.PICTURES:
+        return data.read_picture(Path(source))[None]
     rows = data.load_rows(source, root=root, split="train", labels=False)
     if not rows.is_image:
         raise UserError(f"{source}: rows are feature vectors of {rows.inputs.shape[1]}; only images can be looked at")
     if not 0 <= first < len(rows):
         raise UserError(f"--first is {first}, but {source} has rows 0 to {len(rows) - 1}")
     return np.asarray(rows.inputs[first : first + count], dtype=np.uint8)
-
-
-def picture(path: Path) -> Pixels:
-    try:
-        with Image.open(path) as opened:
-            pixels = np.asarray(opened.convert("L" if opened.mode == "L" else "RGB"))
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist") from None
-    except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
-        raise UserError(f"{path} cannot be read as a picture: {error}") from error
-    return pixels[None, None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)[None]
 
 
 def preview(pixels: Pixels, config: ViewsConfig, *, first: int, copies: int, seed: int) -> list[list[Tile]]:
