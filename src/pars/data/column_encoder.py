@@ -68,7 +68,8 @@ class Category:
         other, missing = len(self.kept) if self.other else nowhere, width - 1 if self.flag else nowhere
         texts = _categories(columns, self.name)
         at = np.array([missing if text is None else place.get(text, other) for text in texts])
-        return (at[:, None] == np.arange(width)).astype(np.float64)
+        block: Block = (at[:, None] == np.arange(width)).astype(np.float64)
+        return block
 
 
 @dataclass(frozen=True)

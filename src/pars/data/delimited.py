@@ -75,7 +75,8 @@ def _columns(path: Path, text: str, delimiter: str, quoting: int) -> Columns:
     try:
         _, header = next(records)
         names = _names(header, path)
-        rows, lines = [], []
+        rows: list[list[str]] = []
+        lines = []
         for line, record in records:
             if len(record) != len(names):
                 raise UserError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -60,6 +60,15 @@ class Table:
         if self.images is not None:
             return "image"
         return "array" if self.columns is None else "columns"
+
+    def first(self, n: int) -> Table:
+        """The first n rows, of the same classes."""
+        rows = ("labels", "ids", "true_labels", "texts", "images", "array", "cached", "lines")
+        cut: dict[str, Any] = {name: None if getattr(self, name) is None else getattr(self, name)[:n] for name in rows}
+        if self.columns is not None:
+            kept = {name: values[:n] for name, values in self.columns.items()}
+            cut["columns"] = Columns(self.source, kept, cut["lines"])
+        return replace(self, **cut)
 
     def row(self, row: int) -> str:
         """A row's place, for messages."""
