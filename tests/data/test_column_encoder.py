@@ -73,7 +73,7 @@ def test_columns_that_say_nothing_are_left_out_aloud(caplog: pytest.LogCaptureFi
     assert encoder.feature_names == ["n"]
     assert [name for name, _ in encoder.left_out] == ["same", "none", "name"]
     assert "column 'name' is left out: 3 different texts" in caplog.text
-    with pytest.raises(UserError, match="no column to learn from .*a text or an identifier"):
+    with pytest.raises(UserError, match=r"no column to learn from .*a text or an identifier"):
         ColumnEncoder.fit({"name": ["Ann", "Bob", "Cy"]})
 
 
@@ -91,7 +91,7 @@ def test_a_value_that_is_no_number_is_named(value: str, words: str) -> None:
     with pytest.raises(UserError) as error:
         ColumnEncoder.fit(columns)
     assert words in str(error.value)
-    with pytest.raises(UserError, match="column 'n' is .* expected a finite number"):
+    with pytest.raises(UserError, match=r"column 'n' is .* expected a finite number"):
         ColumnEncoder.fit({"n": values}).encode(columns)
 
 

@@ -50,6 +50,7 @@ def command(args: Sequence[str]) -> int:
         fields_as_flags(Flags, default=Flags(), prog="pars encode", args=["--help"], description=about)
     options, rest = parser().parse_known_args(args)
     flags = fields_as_flags(Flags, default=Flags(), prog="pars encode", args=rest, description=about)
+    encode.check_out(options.out)
     train, test = tables(options)
     encoder = chosen(options, train)
     work = options.out.with_name(options.out.name + PART)

@@ -13,6 +13,7 @@ from pars.encode.job import Progress, Views, encode_table
 from pars.encode.names import NAMES, encoder
 from pars.encode.rows import kind_of, published, take, view_of
 from pars.encode.saved import load_encoder, save_encoder
+from pars.encode.store import check_out
 
 __all__ = [
     "NAMES",
@@ -23,6 +24,7 @@ __all__ = [
     "Progress",
     "Rows",
     "Views",
+    "check_out",
     "encode_table",
     "encoder",
     "kind_of",

@@ -178,7 +178,7 @@ def _run(
             encode(name, table, start, stop)
             done[name] = stop
             at.step(stop - start)
-            stopped = at.stopped()
+            stopped = at.stopped() and any(done[part] < len(rows) for part, rows in tables.items())
             if stopped or time.monotonic() - saved_at > SAVE_SECONDS:
                 store.save(done)
                 saved_at = time.monotonic()

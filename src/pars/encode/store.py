@@ -23,6 +23,11 @@ ENCODER = "encoder"  # folder of the saved encoder
 PARTS = ("x", "x_views", "x_test")
 
 
+def check_out(out: Path) -> None:
+    """A UserError unless OUT can be made, or gone on with."""
+    Store(out).check_free()
+
+
 class Store:
     """The working folder OUT.part: job.json says what is made, done.json how far it is, *.npy hold the rows."""
 

@@ -19,7 +19,7 @@ def text_view(text: str, kind: ViewKind, rng: np.random.Generator) -> str:
     """The text with some words left out (at least one stays) and, in the strong view, some exchanged with the next.
 
     >>> text_view("how do I locate my card", "strong", np.random.default_rng(1))
-    'how I do my card'
+    'how do locate card my'
     """
     words = text.split()
     between = " "

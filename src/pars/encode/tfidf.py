@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pars import seeds
 from pars.encode.encoder import Encoder, Features
 from pars.errors import UserError
 from pars.files import write_atomically, write_text
@@ -129,12 +130,19 @@ def fit(texts: Sequence[str], dimensions: int = DIMENSIONS) -> TfIdf:
     if dimensions < 1:
         raise UserError("texts of a single word among them: expected at least two different words and two texts")
     svd = TruncatedSVD(dimensions, random_state=0).fit(counts)
-    return TfIdf(
-        vocabularies["words"],
-        vocabularies["pieces"],
-        np.concatenate(idf).astype(np.float32),
-        svd.components_.astype(np.float32),
-    )
+    components = (rotation(dimensions) @ svd.components_).astype(np.float32)
+    return TfIdf(vocabularies["words"], vocabularies["pieces"], np.concatenate(idf).astype(np.float32), components)
+
+
+def rotation(dimensions: int) -> npt.NDArray[np.float64]:
+    """A fixed orthogonal matrix [d, d].
+
+    The directions of an SVD come in order of how much they say. Standardised one by one, as features are before
+    training, the last of them, mere noise, would count as much as the first. Rotated at random, all are alike, as those
+    of a network are, and distances stay what they were.
+    """
+    square = seeds.generator(0, "tfidf/rotation").standard_normal((dimensions, dimensions))
+    return np.linalg.qr(square).Q
 
 
 def _vectorizer(kind: str, **options: Any) -> Any:
