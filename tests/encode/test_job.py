@@ -18,7 +18,7 @@ from PIL import Image
 from pars import data, encode
 from pars.augment import ViewsConfig
 from pars.data import DataConfig, Table, read_table
-from pars.encode import Encoder, Progress, Views, encode_table, encoder, take, view_of
+from pars.encode import Encoder, Progress, Views, encode_rows, encode_table, encoder, take, view_of
 from pars.errors import UserError
 
 WORDS = ["card", "lost", "arrive", "where", "my", "is", "when", "fee", "pay", "top"]
@@ -264,6 +264,17 @@ def test_rows_of_another_kind_and_features_that_are_not_finite_are_refused(tmp_p
     first = next(i for i, text in enumerate(texts(20).texts or []) if "fee" in text)
     with pytest.raises(UserError, match=rf"row {first}: the encoder bad gives features that are not finite"):
         encode_table(texts(20), tmp_path / "f.npz", encoder(bad, kind="text"), batch=3)
+
+
+def test_rows_in_memory_are_those_of_the_file(tmp_path: Path) -> None:
+    train, views = pictures(11), Views(count=2, seed=4)
+    x, cached = encode_rows(train, encoder("pixels"), views=views, batch=3)
+    encode_table(train, tmp_path / "f.npz", encoder("pixels"), views=views)
+    found = np.load(tmp_path / "f.npz")
+    np.testing.assert_array_equal(found["x"], x)
+    assert cached is not None
+    np.testing.assert_array_equal(found["x_views"], cached)
+    assert encode_rows(train, encoder("pixels"))[1] is None
 
 
 def test_the_batch_is_smaller_where_memory_is_short() -> None:

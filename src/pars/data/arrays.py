@@ -130,7 +130,8 @@ def read_arrays(path: Path, roles: Collection[str] = tuple(ALIASES)) -> dict[str
         return {"x": read_npy(path)}
     if path.suffix != ".npz":
         raise UserError(
-            f"{path}: cannot read {path.suffix or 'a file without suffix'}, expected .npz or a folder of .npy"
+            f"{path}: cannot read {path.suffix or 'a file without suffix'}, expected .npz or a folder of .npy; "
+            "`pars encode` makes one of texts and images"
         )
     return _by_role(read_npz(path, wanted), roles, path)
 

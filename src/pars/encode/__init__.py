@@ -8,8 +8,9 @@
 (1, 3)
 """
 
+from pars.encode.batch import Views, encode_rows
 from pars.encode.encoder import Encoder, Features, Images, Kind, Rows
-from pars.encode.job import Progress, Views, encode_table
+from pars.encode.job import Progress, encode_table
 from pars.encode.names import NAMES, encoder
 from pars.encode.rows import kind_of, published, take, view_of
 from pars.encode.saved import load_encoder, save_encoder
@@ -25,6 +26,7 @@ __all__ = [
     "Rows",
     "Views",
     "check_out",
+    "encode_rows",
     "encode_table",
     "encoder",
     "kind_of",

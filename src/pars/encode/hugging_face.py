@@ -32,7 +32,7 @@ def hugging_face(name: str, kind: Kind | None = None, size: int | None = None) -
         model = transformers.AutoModel.from_pretrained(source, trust_remote_code=False).eval()
     except Exception as error:  # no such name, no network, a damaged file: the library raises anything
         raise UserError(
-            f"hf:{name} cannot be loaded ({type(error).__name__}: {str(error).splitlines()[0]}); a name on the hub and "
+            f"hf:{name} cannot be loaded ({' '.join(str(error).split())[:300]}); a name on the hub and "
             "a connection to it, or a folder with config.json and model.safetensors?"
         ) from error
     both = hasattr(model, "get_image_features") and hasattr(model, "get_text_features")

@@ -4,32 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pars.augment import ViewsConfig
 from pars.data import Table
-from pars.encode.encoder import Encoder, Features, Rows
+from pars.encode.batch import Views, check_kinds, encode_batch
+from pars.encode.encoder import Encoder
 from pars.encode.memory import batch_size, free_memory
-from pars.encode.rows import checksum, columns_checksum, kind_of, take, view_of
+from pars.encode.rows import checksum, columns_checksum
 from pars.encode.saved import FILE, description, load_encoder, save_encoder
 from pars.encode.store import Store
-from pars.encode.text_views import ViewKind
 from pars.errors import UserError
 
 SAVE_SECONDS = 5.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Views:
-    """How many views of each kind of every training row, and which."""
-
-    count: int = 0
-    seed: int = 0
-    config: ViewsConfig = field(default_factory=ViewsConfig)
 
 
 @dataclass
@@ -66,21 +56,19 @@ def encode_table(
     job = _job(train, test, fitted, views)
     if then is None:
         job["batch"] = batch or batch_size(fitted, free_memory())
-        job["features"] = _features_of(fitted, take(train, 0, min(2, len(train)), fitted.size), train).shape[1]
+        job["features"] = encode_batch(train, 0, 1, fitted, Views())[0].shape[1]
     else:
         _check_same(job, then, store, batch)
         job = then
     done = store.begin(job, _shapes(train, test, job["features"], views))
     if fitted.can_be_named and not (store.encoder / FILE).exists():
         save_encoder(fitted, store.encoder)
-    kinds: list[tuple[ViewKind, int]] = [(kind, copy) for kind in ("weak", "strong") for copy in range(views.count)]
 
     def encode(name: str, table: Table, start: int, stop: int) -> None:
-        rows = take(table, start, stop, fitted.size)
-        store.maps[name][start:stop] = _features_of(fitted, rows, table, start)
-        for place, (kind, copy) in enumerate(kinds if name == "x" else []):
-            seen = view_of(rows, kind, copy, start, seed=views.seed, config=views.config)
-            store.maps["x_views"][start:stop, place] = _features_of(fitted, seen, table, start)
+        plain, seen = encode_batch(table, start, stop, fitted, views if name == "x" else Views())
+        store.maps[name][start:stop] = plain
+        if seen.shape[1]:
+            store.maps["x_views"][start:stop] = seen
 
     tables = {"x": train} | ({} if test is None else {"x_test": test})
     if not _run(store, done, tables, encode, job["batch"], progress):
@@ -90,11 +78,7 @@ def encode_table(
 
 
 def _check(train: Table, test: Table | None, encoder: Encoder, views: Views, batch: int | None) -> None:
-    for table in (train,) if test is None else (train, test):
-        if kind_of(table) != encoder.kind:
-            raise UserError(f"the encoder {encoder.name} reads {encoder.kind}s, {table.source} has {kind_of(table)}s")
-    if views.count < 0:
-        raise UserError(f"views: {views.count}, expected 0 or more of each kind")
+    check_kinds(encoder, views, *((train,) if test is None else (train, test)))
     if batch is not None and batch < 1:
         raise UserError(f"batch: {batch}, expected at least 1")
     if test is not None and test.classes != train.classes:
@@ -186,16 +170,6 @@ def _run(
                 return False
     store.save(done)
     return True
-
-
-def _features_of(encoder: Encoder, rows: Rows, table: Table, start: int = 0) -> Features:
-    found = encoder.encode(rows)
-    wrong = np.flatnonzero(~np.isfinite(found).all(axis=1))
-    if wrong.size:
-        raise UserError(
-            f"{table.row(start + int(wrong[0]))}: the encoder {encoder.name} gives features that are not finite"
-        )
-    return found
 
 
 def _labels(train: Table, test: Table | None) -> dict[str, Any]:

@@ -25,12 +25,12 @@ def timm_model(name: str, size: int | None = None) -> Encoder:
             raise UserError(f"timm:{name}: weights are read from .safetensors files only, which cannot run anything")
         if not path.is_file():
             raise UserError(f"timm:{name}: there is no file {path}")
-        options = {"pretrained": False, "checkpoint_path": str(path)}
+        options["pretrained_cfg_overlay"] = {"file": str(path)}  # in place of its own; the classifier is dropped
     try:
         net = timm.create_model(model, num_classes=0, **options)
     except Exception as error:  # an unknown name, no network, a file that does not fit: timm raises anything
         raise UserError(
-            f"timm:{name} cannot be built ({type(error).__name__}: {error}); a name of timm.list_models(), "
+            f"timm:{name} cannot be built ({' '.join(str(error).split())[:300]}); a name of timm.list_models(), "
             "and a connection to fetch its weights?"
         ) from error
     about = getattr(net, "pretrained_cfg", None) or {}
