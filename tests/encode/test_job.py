@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import shutil
 import time
 from dataclasses import replace
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from kills import Killer
 from PIL import Image
 
 from pars import data, encode
@@ -117,36 +117,15 @@ def work(out: str, to: Connection) -> None:
 
 
 def test_killed_at_any_moment_it_ends_in_the_same_bytes(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["pars.encode", "pars.augment"])
+    killer = Killer(work, ["pars.encode", "pars.augment"])
     rng = np.random.default_rng(2022)
-
-    def run(out: Path, kill_after: int | None) -> int | None:
-        here, there = context.Pipe(duplex=False)
-        process = context.Process(target=work, args=(str(out), there))
-        process.start()
-        there.close()
-        try:
-            if kill_after is not None:
-                for _ in range(kill_after):
-                    assert here.poll(60)
-                    here.recv_bytes()
-                time.sleep(rng.random() * 0.02)
-                process.kill()
-            else:
-                while True:
-                    here.recv_bytes()
-        except EOFError:
-            pass
-        process.join(60)
-        return process.exitcode
-
     for place in ("whole", "cut"):
         (tmp_path / place).mkdir()
-    assert run(tmp_path / "whole" / "f.npz", None) == 0
-    for kill_after in (0, 3, 9, 14, 7):
-        run(tmp_path / "cut" / "f.npz", kill_after)
-    assert run(tmp_path / "cut" / "f.npz", None) == 0
+    assert killer.run(tmp_path / "whole" / "f.npz") == 0
+    for kill_after in (0, 3, 9, 14, 7):  # of 40
+        assert killer.run(tmp_path / "cut" / "f.npz", kill_after, float(rng.uniform(0, 0.02))) == -9
+        assert not (tmp_path / "cut" / "f.npz").exists()
+    assert killer.run(tmp_path / "cut" / "f.npz") == 0
     assert contents(tmp_path / "whole") == contents(tmp_path / "cut")
 
 

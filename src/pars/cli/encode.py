@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pars import data, encode
 from pars.augment import ViewsConfig
-from pars.cli.flags import Parser, fields_as_flags
+from pars.cli.flags import Parser, parsed
 from pars.cli.output import add_json_flag, show
 from pars.cli.streams import say
 from pars.cli.table_flags import add_table_flags, table_options
@@ -44,12 +44,8 @@ def parser() -> Parser:
 
 
 def command(args: Sequence[str]) -> int:
-    about = "Encode every row once with a frozen encoder; stopped, the same command goes on.\n\n"
-    about += parser().format_help()
-    if {"-h", "--help"} & set(args):
-        fields_as_flags(Flags, default=Flags(), prog="pars encode", args=["--help"], description=about)
-    options, rest = parser().parse_known_args(args)
-    flags = fields_as_flags(Flags, default=Flags(), prog="pars encode", args=rest, description=about)
+    about = "Encode every row once with a frozen encoder; stopped, the same command goes on."
+    options, flags = parsed(parser(), Flags, default=Flags(), args=args, about=about)
     encode.check_out(options.out)
     train, test = tables(options)
     encoder = chosen(options, train)
