@@ -143,6 +143,7 @@ def test_long_texts_are_read_and_the_limit_of_csv_stays(tmp_path: Path) -> None:
         (b'text,y\n"hello,a\nbye,b\n', "line 2: unexpected end of data"),
         (b'text,y\n"hello" you,a\n', "a.csv: cannot be cut into fields: line 2"),
         (b"text,y\nhello,a\nbye, \n", "row 1 (line 3), column 'y' is empty"),
+        (b"text,y\nhello,a\n\n,\n", "row 1 (line 4), column 'y' is empty"),
         (b"text,y\n ,a\n,b\n", "column 'text' is empty in every row"),
     ],
 )

@@ -8,6 +8,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pars.data.columns import Columns
@@ -18,7 +19,7 @@ log = logging.getLogger(__name__)
 DELIMITERS = (",", ";", "\t", "|")  # at a tie the first
 TAB_SUFFIXES = (".tsv", ".tab")
 LONGEST_FIELD = 1 << 28  # characters; csv's own limit of 131 072 is less than some documents have
-_limit = threading.Lock()  # that limit is one for the whole process
+_limit = threading.Lock()
 
 
 def read_delimited(path: Path, *, delimiter: str | None = None, encoding: str | None = None) -> Columns:
@@ -33,14 +34,26 @@ def read_delimited(path: Path, *, delimiter: str | None = None, encoding: str | 
     if not text.strip():
         raise UserError(f"{path}: empty, expected a line that names the columns, then rows")
     chosen = delimiter or ("\t" if path.suffix.lower() in TAB_SUFFIXES else _guess(text))
-    try:
-        return _columns(path, text, chosen, csv.QUOTE_MINIMAL)
-    except csv.Error as error:
-        if chosen != "\t":
-            raise UserError(f"{path}: {error}; a quotation mark that opens and does not close?") from None
-    # Many programs write tab-separated files without quoting anything: then a quotation mark is a letter.
-    log.info("%s: quotation marks do not pair up, so they are taken as plain characters", path)
-    return _columns(path, text, chosen, csv.QUOTE_NONE)
+    with long_fields():
+        try:
+            return _columns(path, text, chosen, csv.QUOTE_MINIMAL)
+        except csv.Error as error:
+            if chosen != "\t":
+                raise UserError(f"{path}: {error}; a quotation mark that opens and does not close?") from None
+        # Many programs write tab-separated files without quoting anything: then a quotation mark is a letter.
+        log.info("%s: quotation marks do not pair up, so they are taken as plain characters", path)
+        return _columns(path, text, chosen, csv.QUOTE_NONE)
+
+
+@contextmanager
+def long_fields() -> Iterator[None]:
+    """csv's limit on the length of a field, which is one for the whole process, out of the way for a while."""
+    with _limit:
+        before = csv.field_size_limit(LONGEST_FIELD)
+        try:
+            yield
+        finally:
+            csv.field_size_limit(before)
 
 
 def decode(path: Path, encoding: str | None = None) -> str:
@@ -102,17 +115,13 @@ def _records(text: str, delimiter: str, quoting: int) -> Iterator[tuple[int, lis
     )
     while True:
         begins = reader.line_num + 1
-        with _limit:
-            before = csv.field_size_limit(LONGEST_FIELD)
-            try:
-                record = next(reader, None)
-            except csv.Error as error:
-                raise csv.Error(f"line {begins}: {error}") from None
-            finally:
-                csv.field_size_limit(before)
+        try:
+            record = next(reader, None)
+        except csv.Error as error:
+            raise csv.Error(f"line {begins}: {error}") from None
         if record is None:
             return
-        if any(field.strip() for field in record):
+        if len(record) > 1 or any(field.strip() for field in record):
             yield begins, record
 
 
