@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
-import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from kills import Killer
 
 from pars.data import DataConfig
 from pars.engine import Quiet, RunFolder, TrainConfig
@@ -60,43 +59,12 @@ def outcome(path: Path) -> dict[str, Any]:
 
 
 def test_a_run_killed_five_times_ends_as_one_that_never_was(tmp_path: Path) -> None:
-    # Forked from a server that has imported everything: a new process costs milliseconds, not an import of torch.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["pars.run", "sklearn.datasets", "torch._dynamo"])
+    killer = Killer(work, ["pars.run", "sklearn.datasets", "torch._dynamo"])
     rng = np.random.default_rng(2022)
-
-    def run(out: Path, kill_after: int | None, delay: float = 0.0) -> int | None:
-        here, there = context.Pipe(duplex=False)
-        process = context.Process(target=work, args=(str(out), there))
-        process.start()
-        there.close()
-        try:
-            if kill_after is not None:
-                for _ in range(kill_after):
-                    assert here.poll(60)
-                    here.recv_bytes()
-                time.sleep(delay)
-                process.kill()
-            else:
-                drain(here)
-            process.join(60)
-        finally:
-            process.kill()
-        return process.exitcode
-
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    assert run(whole, None) == 0
+    assert killer.run(whole) == 0
     for _ in range(KILLS):
-        assert run(killed, int(rng.integers(0, 5)), float(rng.uniform(0, 0.02))) == -9
+        assert killer.run(killed, int(rng.integers(0, 5)), float(rng.uniform(0, 0.02))) == -9
         assert not RunFolder(killed).result.exists()
-    assert run(killed, None) == 0
+    assert killer.run(killed) == 0
     assert outcome(killed) == outcome(whole)
-
-
-def drain(pipe: Connection) -> None:
-    """Read until the other side is gone."""
-    try:
-        while pipe.poll(60):
-            pipe.recv_bytes()
-    except EOFError:
-        return

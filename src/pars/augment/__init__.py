@@ -11,6 +11,7 @@ and any part of the batch is changed by its part of the parameters: same seed, s
 | randaugment | `RandAugment` | images, strong: + operations drawn at random, cutout |
 | autoaugment | `AutoAugment` | images, strong: + a learned pair of operations |
 | dropout | `FeatureDropout` | features: dropout, noise, mixing |
+| cached | `Cached` | features: views made before encoding, then dropout |
 
 >>> import torch
 >>> from pars.seeds import generator
@@ -22,6 +23,7 @@ torch.Size([2, 3, 32, 32])
 """
 
 from pars.augment.autoaugment import AutoAugment
+from pars.augment.cached import Cached, source
 from pars.augment.caption import caption
 from pars.augment.config import ViewsConfig, build
 from pars.augment.crop import CentreCrop, CropFlip, crop_flip
@@ -36,6 +38,7 @@ from pars.augment.view import Finish, Identity, Params, View, Views, rows, to_de
 __all__ = [
     "AsFloat",
     "AutoAugment",
+    "Cached",
     "CentreCrop",
     "CropFlip",
     "FeatureDropout",
@@ -57,5 +60,6 @@ __all__ = [
     "cut_out",
     "keep_mask",
     "rows",
+    "source",
     "to_device",
 ]

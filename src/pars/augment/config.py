@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pars.augment.autoaugment import AutoAugment, Policy
+from pars.augment.cached import Cached
 from pars.augment.crop import CentreCrop, CropFlip, PadMode
 from pars.augment.dropout import FeatureDropout
 from pars.augment.finish import AsFloat, Normalise
@@ -20,12 +21,14 @@ from pars.augment.view import Crop, Identity, View, Views
 from pars.errors import UserError
 
 IMAGE_VIEWS = ("crop-flip", "resized-crop", "light", "randaugment", "autoaugment")
-FEATURE_VIEWS = ("dropout",)
+FEATURE_VIEWS = ("dropout", "cached")
 # Beyond, nothing of a row is left: at strength 10 an image may be scaled to nothing.
 LARGEST = {"strength": 9, "noise": 1000, "operations": 100}
 
-Weak = Literal["auto", "none", "crop-flip", "resized-crop", "dropout"]
-Strong = Literal["auto", "none", "crop-flip", "resized-crop", "light", "randaugment", "autoaugment", "dropout"]
+Weak = Literal["auto", "none", "crop-flip", "resized-crop", "dropout", "cached"]
+Strong = Literal[
+    "auto", "none", "crop-flip", "resized-crop", "light", "randaugment", "autoaugment", "dropout", "cached"
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,9 +36,9 @@ class ViewsConfig:
     """The weak and the strong view."""
 
     weak: Weak = "auto"
-    """auto: crop-flip for images, dropout for features."""
+    """auto: crop-flip for images, for features cached where the data has views (`pars encode`), else dropout."""
     strong: Strong = "auto"
-    """auto: light for images, dropout for features. The strong views of images begin with the weak one."""
+    """auto: light for images, for features as above. The strong views of images begin with the weak one."""
     size: int | None = None
     """Images: side of the piece that the network sees; by default the whole image. Evaluated is the middle piece."""
     pad: int | None = None
@@ -58,13 +61,13 @@ class ViewsConfig:
     policy: Policy = "cifar10"
     """autoaugment: which learned policy."""
     dropout_weak: float = 0.1
-    """dropout: share of the features set to 0 in the weak view."""
+    """dropout, cached: share of the features set to 0 in the weak view."""
     dropout_strong: float = 0.4
-    """dropout: share of the features set to 0 in the strong view."""
+    """dropout, cached: share of the features set to 0 in the strong view."""
     noise: float = 0.0
-    """dropout, strong view only: Gaussian noise, in units of each feature's standard deviation."""
+    """dropout, cached, strong view only: Gaussian noise, in units of each feature's standard deviation."""
     mix: float = 0.0
-    """dropout, strong view only: greatest weight of another row mixed in."""
+    """dropout, cached, strong view only: greatest weight of another row mixed in."""
 
 
 def build(
@@ -75,11 +78,13 @@ def build(
     mean: Sequence[float],
     std: Sequence[float],
     bank: npt.NDArray[np.float32] | None = None,
+    cached: int = 0,
 ) -> Views:
     """Return the views for samples of this shape.
 
     mean, std: images: per channel, in units of 0..1. Features: std per feature scales the noise; empty = plain noise.
     bank: features: some rows [m, d] to mix with; needed if `mix` is not 0.
+    cached: features: how many views of each row are stored, half of them weak.
 
     >>> views = build(ViewsConfig(), image=True, shape=(1, 8, 8), mean=(0.3,), std=(0.4,))
     >>> views.weak
@@ -87,14 +92,15 @@ def build(
     """
     _check(config, image, shape, mean, std, bank)
     if not image:
+        check_cached(config, cached)
         feature_std = np.asarray(std, dtype=np.float32) if len(std) else None
         weak_dropout = FeatureDropout(dropout=config.dropout_weak, feature_std=feature_std)
         strong_dropout = FeatureDropout(
             dropout=config.dropout_strong, noise=config.noise, mix=config.mix, feature_std=feature_std, bank=bank
         )
         return Views(
-            weak=Identity() if config.weak == "none" else weak_dropout,
-            strong=Identity() if config.strong == "none" else strong_dropout,
+            weak=_feature_view(config.weak, weak_dropout, 0, cached // 2),
+            strong=_feature_view(config.strong, strong_dropout, cached // 2, cached // 2),
             finish=AsFloat(),
         )
     return Views(
@@ -103,6 +109,20 @@ def build(
         finish=Normalise(tuple(mean), tuple(std)),
         centre=Identity() if config.size is None else CentreCrop(config.size),
     )
+
+
+def _feature_view(name: str, dropout: FeatureDropout, first: int, count: int) -> View:
+    if name == "none":
+        return Identity()
+    return Cached(first, count, dropout) if name == "cached" or (name == "auto" and count) else dropout
+
+
+def check_cached(config: ViewsConfig, cached: int) -> None:
+    for key, name in (("weak", config.weak), ("strong", config.strong)):
+        if name == "cached" and not cached:
+            raise UserError(
+                f"views.{key} is cached, but the data has no views stored with it; `pars encode --views N` makes them"
+            )
 
 
 def _weak(config: ViewsConfig, name: str, shape: tuple[int, ...]) -> Crop:

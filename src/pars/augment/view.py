@@ -9,6 +9,8 @@ import numpy as np
 from torch import Tensor
 
 Params = dict[str, Tensor]  # each [n, ...], on the CPU when drawn; row i belongs to sample i
+PICK = "pick"
+"""The parameter that says which of a row's stored views to begin with (augment/cached.py)."""
 
 
 class View(Protocol):

@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import torch
-from PIL import Image, UnidentifiedImageError
 
 from pars import augment, data, seeds
 from pars.augment import ViewsConfig, caption
-from pars.cli.flags import Parser, fields_as_flags
+from pars.cli.flags import Parser, parsed
 from pars.cli.output import add_json_flag, show
 from pars.cli.predict import check_out
 from pars.cli.streams import say
@@ -21,7 +20,6 @@ from pars.errors import UserError
 from pars.files import write_atomically
 from pars.report import Tile, contact_sheet
 
-PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
 Pixels = npt.NDArray[np.uint8]
 
 
@@ -44,12 +42,8 @@ def parser() -> Parser:
 
 
 def command(args: Sequence[str]) -> int:
-    about = "Weak and strong views of some images side by side, with what was done under each.\n\n"
-    about += parser().format_help()
-    if {"-h", "--help"} & set(args):
-        fields_as_flags(Flags, default=Flags(), prog="pars augment-preview", args=["--help"], description=about)
-    options, rest = parser().parse_known_args(args)
-    flags = fields_as_flags(Flags, default=Flags(), prog="pars augment-preview", args=rest, description=about)
+    about = "Weak and strong views of some images side by side, with what was done under each."
+    options, flags = parsed(parser(), Flags, default=Flags(), args=args, about=about)
     if options.out.suffix.lower() != ".png":
         raise UserError(f"{options.out}: the contact sheet is a .png file")
     check_out(options.out)
@@ -69,25 +63,14 @@ def command(args: Sequence[str]) -> int:
 
 def images(source: str, root: str | None, first: int, count: int) -> Pixels:
     """Some images [n, C, H, W] of a data set, an array file, or one picture."""
-    if Path(source).suffix.lower() in PICTURES:
-        return picture(Path(source))
+    if Path(source).suffix.lower() in data.PICTURES:
+        return data.read_picture(Path(source))[None]
     rows = data.load_rows(source, root=root, split="train", labels=False)
     if not rows.is_image:
         raise UserError(f"{source}: rows are feature vectors of {rows.inputs.shape[1]}; only images can be looked at")
     if not 0 <= first < len(rows):
         raise UserError(f"--first is {first}, but {source} has rows 0 to {len(rows) - 1}")
     return np.asarray(rows.inputs[first : first + count], dtype=np.uint8)
-
-
-def picture(path: Path) -> Pixels:
-    try:
-        with Image.open(path) as opened:
-            pixels = np.asarray(opened.convert("L" if opened.mode == "L" else "RGB"))
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist") from None
-    except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
-        raise UserError(f"{path} cannot be read as a picture: {error}") from error
-    return pixels[None, None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)[None]
 
 
 def preview(pixels: Pixels, config: ViewsConfig, *, first: int, copies: int, seed: int) -> list[list[Tile]]:

@@ -42,6 +42,20 @@ def fields_as_flags(kind: type[T], *, default: T, prog: str, args: Sequence[str]
         raise UserError(f"{one_line(said.getvalue())}; see {prog} --help") from None
 
 
+def parsed(
+    parser: argparse.ArgumentParser, kind: type[T], *, default: T, args: Sequence[str], about: str
+) -> tuple[argparse.Namespace, T]:
+    """A command's own options, and `default` with its fields changed by the other flags; --help prints both and exits.
+
+    The parser has no --help of its own.
+    """
+    text = f"{about}\n\n{parser.format_help()}"
+    if {"-h", "--help"} & set(args):
+        fields_as_flags(kind, default=default, prog=parser.prog, args=["--help"], description=text)
+    options, rest = parser.parse_known_args(args)
+    return options, fields_as_flags(kind, default=default, prog=parser.prog, args=rest, description=text)
+
+
 def one_line(box: str) -> str:
     """What tyro says in a box: the mistake, and of the explanation below it the flags that it names.
 

@@ -13,6 +13,7 @@ from pars.errors import UserError
 
 COMMANDS = {
     "demo": "plain training, the robust warm-up and PARS side by side on digits with half of the labels wrong",
+    "encode": "frozen features of texts and images, with views of every row, to train on",
     "train": "train from a preset, a TOML file and flags",
     "resume": "go on with a run that was stopped",
     "evaluate": "accuracy of a run's network on labelled rows",

@@ -4,24 +4,33 @@ from pars.data.arrays import arrays
 from pars.data.check import check_labels, check_split
 from pars.data.cifar import cifar10, cifar100
 from pars.data.cifar_n import human_labels
+from pars.data.column_encoder import ColumnEncoder
+from pars.data.columns import Columns
 from pars.data.config import NAMES, DataConfig, data_root
 from pars.data.dataset import UNLABELLED, Dataset, Inputs, Labels, Split, channel_statistics
 from pars.data.digits import digits
+from pars.data.frames import frame_columns, is_frame
 from pars.data.idx import fashion_mnist, idx_folder, read_idx
 from pars.data.load import load, load_rows
 from pars.data.low_resource import holdout, labelled_rows, low_resource
+from pars.data.pictures import PICTURES, read_picture
 from pars.data.standardise import standardise, standardised
 from pars.data.stratify import Mask
+from pars.data.table import Table, read_columns, read_table
 
 __all__ = [
     "NAMES",
+    "PICTURES",
     "UNLABELLED",
+    "ColumnEncoder",
+    "Columns",
     "DataConfig",
     "Dataset",
     "Inputs",
     "Labels",
     "Mask",
     "Split",
+    "Table",
     "arrays",
     "channel_statistics",
     "check_labels",
@@ -31,14 +40,19 @@ __all__ = [
     "data_root",
     "digits",
     "fashion_mnist",
+    "frame_columns",
     "holdout",
     "human_labels",
     "idx_folder",
+    "is_frame",
     "labelled_rows",
     "load",
     "load_rows",
     "low_resource",
+    "read_columns",
     "read_idx",
+    "read_picture",
+    "read_table",
     "standardise",
     "standardised",
 ]

@@ -1,6 +1,7 @@
 """A user's own rows: one .npz file, or a folder of .npy files.
 
 x        rows: uint8 images [n, h, w], [n, h, w, c] or [n, c, h, w], or numbers [n, d]  (also X, features, images)
+x_views  views of numbers encoded beforehand, [n, 2N, d]: N weak, then N strong ones
 y        given labels [n]: class numbers or names; -1 or "" = unlabelled               (also labels)
 y_true   right labels, where known                                                     (also true_labels)
 x_test, y_test   rows to test on
@@ -26,12 +27,14 @@ log = logging.getLogger(__name__)
 
 ALIASES = {
     "x": ("x", "X", "features", "images"),
+    "x_views": ("x_views",),
     "y": ("y", "labels"),
     "y_true": ("y_true", "true_labels"),
     "x_test": ("x_test", "X_test"),
     "y_test": ("y_test",),
     "classes": ("classes",),
 }
+ROLES_TO_PREDICT = tuple(role for role in ALIASES if role != "x_views")  # views are for training, and large
 CHANNELS = (1, 3, 4)
 
 
@@ -64,7 +67,7 @@ def arrays(path: Path) -> Dataset:
 def array_rows(path: Path, split: str, classes: tuple[str, ...] | None, *, labels: bool) -> Split:
     """Rows to predict on: x_test for "test" where there is one, else x. Labels are -1 where there are none, or where
     they are not asked for: then they need not make sense either."""
-    found = read_arrays(path) if labels else read_arrays(path, ("x", "x_test"))
+    found = read_arrays(path, ROLES_TO_PREDICT if labels else ("x", "x_test"))
     part = "_test" if split == "test" and "x_test" in found else ""
     _require(found, ("x" + part,), path)
     given = [found[key] for key in ("y", "y_true", "y_test") if key in found]
@@ -75,6 +78,20 @@ def array_rows(path: Path, split: str, classes: tuple[str, ...] | None, *, label
     rows = make_split(found, "x" + part, "y" + part, classes, path)
     check_split(rows, max(2, len(classes)), str(path))  # rows of a single class can be predicted too
     return rows
+
+
+def array_table(path: Path, classes: tuple[str, ...] | None) -> tuple[Split, tuple[str, ...]]:
+    """The rows x with their labels, or with none where the file has none; and the classes, unless they are given."""
+    found = read_arrays(path)
+    _require(found, ("x",), path)
+    given = [found[key] for key in ("y", "y_true") if key in found]
+    if classes is None:
+        classes = class_names(given, found.get("classes"), str(path)) if given else ()
+    elif "classes" in found and "y" in found:
+        found["y"] = _names(found["y"], found["classes"], path)
+    rows = make_split(found, "x", "y", classes, path)
+    check_split(rows, max(2, len(classes)), str(path))
+    return rows, classes
 
 
 def _names(labels: Array, file_classes: Array, path: Path) -> Array:
@@ -90,13 +107,14 @@ def _names(labels: Array, file_classes: Array, path: Path) -> Array:
 def make_split(found: Mapping[str, Array], x: str, y: str, classes: tuple[str, ...], path: Path) -> Split:
     """Rows x and labels y as the library wants them. Test labels count as true."""
     inputs = to_inputs(found[x], f"{path}: {x}")
+    cached = to_cached(found["x_views"], inputs, f"{path}: x_views") if x == "x" and "x_views" in found else None
     if y not in found:
-        return Split(inputs, np.full(len(inputs), UNLABELLED, dtype=np.int64))
+        return Split(inputs, np.full(len(inputs), UNLABELLED, dtype=np.int64), cached=cached)
     labels = class_numbers(found[y], classes, f"{path}: {y}")
     true: Labels | None = labels if y == "y_test" else None
     if y == "y" and "y_true" in found:
         true = class_numbers(found["y_true"], classes, f"{path}: y_true")
-    return Split(inputs, labels, true)
+    return Split(inputs, labels, true, cached)
 
 
 def read_arrays(path: Path, roles: Collection[str] = tuple(ALIASES)) -> dict[str, Array]:
@@ -112,7 +130,8 @@ def read_arrays(path: Path, roles: Collection[str] = tuple(ALIASES)) -> dict[str
         return {"x": read_npy(path)}
     if path.suffix != ".npz":
         raise UserError(
-            f"{path}: cannot read {path.suffix or 'a file without suffix'}, expected .npz or a folder of .npy"
+            f"{path}: cannot read {path.suffix or 'a file without suffix'}, expected .npz or a folder of .npy; "
+            "`pars encode` makes one of texts and images"
         )
     return _by_role(read_npz(path, wanted), roles, path)
 
@@ -137,6 +156,15 @@ def _require(found: Mapping[str, Array], roles: tuple[str, ...], path: Path) -> 
                 f"{path}: no {role} in it (also called {', '.join(ALIASES[role][1:]) or 'nothing else'}), "
                 f"found {', '.join(found)}"
             )
+
+
+def to_cached(array: Array, inputs: Inputs, where: str) -> npt.NDArray[np.float32]:
+    """Views encoded beforehand, as float32; float16 halves the file."""
+    if array.dtype.kind != "f" or inputs.ndim != 2:
+        raise UserError(
+            f"{where}: dtype {array.dtype} for rows of shape {list(inputs.shape[1:])}, expected floats [n, 2N, d]"
+        )
+    return np.asanyarray(array, dtype=np.float32)
 
 
 def to_inputs(array: Array, where: str) -> Inputs:

@@ -22,6 +22,8 @@ def check_split(split: Split, n_classes: int, where: str, *, training: bool = Fa
     if n_classes < 2:
         raise UserError(f"{where}: {n_classes} class(es), expected at least 2; are all labels the same?")
     _check_inputs(split.inputs, where)
+    if split.cached is not None:
+        _check_cached(split.cached, split.inputs.shape, where)
     n = len(split.inputs)
     check_labels(split.labels, n, n_classes, f"{where}: labels")
     if split.true_labels is not None:
@@ -62,15 +64,27 @@ def _check_inputs(inputs: npt.NDArray[np.generic], where: str) -> None:
         _check_finite(inputs, where)
 
 
+def _check_cached(cached: npt.NDArray[np.generic], shape: tuple[int, ...], where: str) -> None:
+    expected = [shape[0], "2N", *shape[1:]]
+    fits = cached.ndim == 3 and len(shape) == 2 and (cached.shape[0], cached.shape[2]) == shape
+    if not fits or cached.shape[1] < 2 or cached.shape[1] % 2 or cached.dtype != np.float32:
+        raise UserError(
+            f"{where}: views encoded beforehand of shape {list(cached.shape)} and dtype {cached.dtype}, "
+            f"expected {expected} and float32"
+        )
+    _check_finite(cached, f"{where} (views)")
+
+
 def _check_finite(features: npt.NDArray[np.generic], where: str) -> None:
-    step = max(1, 2**24 // features.shape[1])  # in parts: a memory map may be larger than memory
+    step = max(1, 2**24 // int(np.prod(features.shape[1:])))  # in parts: a memory map may be larger than memory
     for start in range(0, len(features), step):
         part = features[start : start + step]
         finite = np.isfinite(part)
         if not finite.all():
-            row, column = np.argwhere(~finite)[0]
+            row, *column = np.argwhere(~finite)[0].tolist()
             raise UserError(
-                f"{where}: row {start + row}, column {column} is {part[row, column]}, expected a finite number; "
+                f"{where}: row {start + row}, column {', '.join(map(str, column))} is {part[row, *column]}, "
+                "expected a finite number; "
                 "missing values have to be filled in or their rows left out"
             )
 

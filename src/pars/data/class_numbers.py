@@ -37,14 +37,14 @@ def class_names(labels: Sequence[Array], given: Array | None, where: str) -> tup
     rows = len(labels[0])
     if are_text == {True}:
         found = sorted({str(name) for array in labels for name in np.unique(_as_text(array))} - set(NO_LABEL))
-        _check_count(len(found), rows, where)
+        check_class_count(len(found), rows, where)
         return tuple(found)
     top = max(int(whole_numbers(array, f"{where}: labels").max(initial=UNLABELLED)) for array in labels)
-    _check_count(top + 1, rows, where)
+    check_class_count(top + 1, rows, where)
     return tuple(str(c) for c in range(top + 1))
 
 
-def _check_count(n_classes: int, rows: int, where: str) -> None:
+def check_class_count(n_classes: int, rows: int, where: str) -> None:
     """Raise a UserError where there are so many classes that the labels must be something else."""
     if n_classes > MOST_CLASSES or n_classes > max(100, rows / 2):
         raise UserError(

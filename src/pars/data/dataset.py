@@ -20,11 +20,13 @@ class Split:
     inputs: uint8 images [n, C, H, W], or float32 feature vectors [n, d]; perhaps a read-only memory map.
     labels: given labels [n], `-1` = unlabelled.
     true_labels: the right labels where known; only noise generation and metrics may read them.
+    cached: feature vectors only: views of each row made before it was encoded, [n, 2N, d]: N weak, then N strong ones.
     """
 
     inputs: Inputs
     labels: Labels
     true_labels: Labels | None = None
+    cached: npt.NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -36,7 +38,7 @@ class Split:
     def first(self, n: int) -> Split:
         """The first n rows; they keep their numbers."""
         true = None if self.true_labels is None else self.true_labels[:n]
-        return Split(self.inputs[:n], self.labels[:n], true)
+        return Split(self.inputs[:n], self.labels[:n], true, None if self.cached is None else self.cached[:n])
 
 
 @dataclass(frozen=True, eq=False)

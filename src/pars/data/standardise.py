@@ -23,15 +23,19 @@ def standardised(dataset: Dataset) -> Dataset:
 
 
 def _apply(split: Split, dataset: Dataset) -> Split:
-    return replace(split, inputs=standardise(split.inputs, dataset.mean, dataset.std))
+    cached = None if split.cached is None else standardise(split.cached, dataset.mean, dataset.std)
+    return replace(split, inputs=standardise(split.inputs, dataset.mean, dataset.std), cached=cached)
 
 
 def standardise(inputs: Inputs, mean: tuple[float, ...], std: tuple[float, ...]) -> npt.NDArray[np.float32]:
-    """(x - mean) / std per column, in float32.
+    """(x - mean) / std per column (the last axis), in float32.
 
     >>> standardise(np.array([[1.0, 5.0], [3.0, 5.0]], dtype=np.float32), (2.0, 5.0), (1.0, 1.0)).tolist()
     [[-1.0, 0.0], [1.0, 0.0]]
     """
-    centred = inputs.astype(np.float64) - np.asarray(mean)
-    scaled: npt.NDArray[np.float32] = (centred / np.asarray(std)).astype(np.float32)
+    scaled = np.empty(inputs.shape, dtype=np.float32)
+    step = max(1, 2**22 // max(1, int(np.prod(inputs.shape[1:]))))  # in parts: in float64 all of it may be too much
+    for start in range(0, len(inputs), step):
+        part = inputs[start : start + step].astype(np.float64)
+        scaled[start : start + step] = (part - np.asarray(mean)) / np.asarray(std)
     return scaled

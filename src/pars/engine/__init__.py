@@ -4,7 +4,8 @@ from pars.engine.checkpoint import load_module, load_tensors
 from pars.engine.config import TrainConfig
 from pars.engine.device import DeviceName, resolve_device
 from pars.engine.folder import RunFolder, write_json
-from pars.engine.interrupt import Interrupted
+from pars.engine.interrupt import Interrupted, catch_interrupt
+from pars.engine.lock import locked
 from pars.engine.memory import keep_freed_memory
 from pars.engine.predict import accuracy, predict_proba
 from pars.engine.progress import Quiet, Watcher, watcher
@@ -21,9 +22,11 @@ __all__ = [
     "Watcher",
     "accuracy",
     "as_tensor",
+    "catch_interrupt",
     "keep_freed_memory",
     "load_module",
     "load_tensors",
+    "locked",
     "predict_proba",
     "resolve_device",
     "watcher",

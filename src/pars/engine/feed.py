@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pars import seeds
-from pars.augment import Views
+from pars.augment import Views, source
 from pars.engine.order import Rows
 from pars.engine.predict import BATCH
 from pars.methods import Batch, Network, Sweep
@@ -19,8 +19,11 @@ from pars.methods.network import features_of, head_of
 class Feed:
     """The training rows of a run. A view's parameters are a function of (seed, draw, view, epoch, step)."""
 
-    def __init__(self, inputs: Tensor, labels: Tensor, views: Views, *, seed: int, device: str) -> None:
+    def __init__(
+        self, inputs: Tensor, labels: Tensor, views: Views, *, seed: int, device: str, cached: Tensor | None = None
+    ) -> None:
         self.inputs, self.labels = inputs.to(device), labels.to(device)
+        self.cached = None if cached is None else cached.to(device)
         self.views, self.seed, self.device = views, seed, device
 
     def batch(self, draw: str, rows: Rows, epoch: int, step: int) -> Batch:
@@ -61,4 +64,4 @@ class Feed:
     def _view(self, index: Tensor, stream: str, name: str, epoch: int, step: int) -> Tensor:
         view = self.views.weak if name == "weak" else self.views.strong
         params = view.draw(seeds.generator(self.seed, stream, epoch, step), len(index), tuple(self.inputs.shape[1:]))
-        return self.views.finish(view.apply(self.inputs[index], params))
+        return self.views.finish(view.apply(source(self.inputs, self.cached, index, params), params))

@@ -63,11 +63,30 @@ class Lines(Quiet):
         self._images += images
 
     def epoch(self, line: dict[str, Any]) -> None:
+        self._print(summary(line))
+
+    def _print(self, text: str) -> None:
         spent = time.monotonic() - self._began
         left = spent / max(1, self._done - self._from) * (self._total - self._done)
         rate = f"{self._images / max(spent, 1e-9):.0f} rows/s, {left:.0f} s left"
         with suppress(OSError):  # nobody reads on (`2>&1 | head -1`), or the log's disk is full: no reason to stop
-            print(f"{self._title}: {summary(line)} · {rate}", file=sys.stderr, flush=True)
+            print(f"{self._title}: {text} · {rate}", file=sys.stderr, flush=True)
+
+
+class TimedLines(Lines):
+    """A plain line every ten seconds and at the end, for work without epochs; a step is a row."""
+
+    every = 10.0
+
+    def start(self, total_steps: int, done_steps: int, title: str) -> None:
+        super().start(total_steps, done_steps, title)
+        self._printed = self._began
+
+    def step(self, images: int) -> None:
+        super().step(images)
+        if self._done == self._total or time.monotonic() - self._printed > self.every:
+            self._print(f"{self._done} of {self._total}")
+            self._printed = time.monotonic()
 
 
 class Bar(Quiet):
@@ -101,7 +120,9 @@ class Bar(Quiet):
         self._progress.stop()
 
 
-def watcher() -> Watcher:
-    """A bar where a person looks on, lines where a file or a pipe does."""
+def watcher(*, epochs: bool = True) -> Watcher:
+    """A bar where a person looks on, lines where a file or a pipe does: one per epoch, or by the clock."""
     console = Console(stderr=True)
-    return Bar(console) if console.is_terminal else Lines()
+    if console.is_terminal:
+        return Bar(console)
+    return Lines() if epochs else TimedLines()

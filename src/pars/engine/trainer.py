@@ -61,7 +61,8 @@ class Trainer:
         self.held_out = np.zeros(len(data.train), dtype=bool) if held_out is None else held_out
         self.labels = torch.from_numpy(data.train.labels).to(device)
         given = self.labels.masked_fill(torch.from_numpy(self.held_out).to(device), -1)  # what a method may know
-        self.feed = Feed(as_tensor(data.train.inputs), given, views, seed=seed, device=device)
+        cached = None if data.train.cached is None else as_tensor(data.train.cached)
+        self.feed = Feed(as_tensor(data.train.inputs), given, views, seed=seed, device=device, cached=cached)
         self.inputs = self.feed.inputs
         true = data.train.true_labels
         self.true_labels = None if true is None else torch.from_numpy(true).to(device)

@@ -30,12 +30,14 @@ def describe_data(dataset: Dataset) -> dict[str, Any]:
 
 def describe_split(split: Split) -> dict[str, Any]:
     inputs = split.inputs
+    views = {} if split.cached is None else {"views": split.cached.shape[1], "views_blake2b": checksum(split.cached)}
     return {
         "rows": len(inputs),
         "shape": list(inputs.shape[1:]),
         "dtype": str(inputs.dtype),
         "labels_sha256": labels_sha256(split.labels),
         "inputs_blake2b": checksum(inputs),
+        **views,
     }
 
 

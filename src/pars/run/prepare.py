@@ -123,6 +123,7 @@ def views_for(config: RunConfig, dataset: Dataset) -> augment.Views:
         mean=dataset.mean if train.is_image else (),
         std=dataset.std if train.is_image else (),  # features are standardised already
         bank=None if train.is_image else some_rows(train.inputs, config.seed),
+        cached=0 if train.cached is None else train.cached.shape[1],
     )
 
 

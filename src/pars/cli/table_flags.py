@@ -1,0 +1,30 @@
+"""Flags that say which columns of a table are what; for every command that reads one."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+COLUMNS = ("label", "text", "image", "features", "id", "true", "unlabelled", "delimiter", "encoding")
+
+
+def add_table_flags(parser: argparse.ArgumentParser, *, features: bool = False) -> None:
+    """`features`: also for tables of numbers and categories."""
+    parser.add_argument("--label", metavar="COLUMN", help="the given labels")
+    parser.add_argument("--text", metavar="COLUMN", help="the texts")
+    parser.add_argument("--image", metavar="COLUMN", help="paths of pictures, relative to the table")
+    if features:
+        parser.add_argument(
+            "--features", metavar="COLUMN", nargs="+", help="numbers and categories (default: all others)"
+        )
+    parser.add_argument("--id", metavar="COLUMN", help="names of the rows (default: their numbers)")
+    parser.add_argument("--true", metavar="COLUMN", help="the right labels, where known; only used to measure")
+    parser.add_argument("--unlabelled", metavar="LABEL", help='label that means "none"; "" for empty ones')
+    parser.add_argument("--delimiter", metavar="CHARACTER", help="of a CSV file (default: found out)")
+    parser.add_argument("--encoding", metavar="NAME", help="of a text file (default: UTF-8)")
+
+
+def table_options(options: argparse.Namespace) -> dict[str, Any]:
+    """The flags as arguments of `data.read_table`; "\\t" typed in a shell means a tab."""
+    chosen = {name: getattr(options, name) for name in COLUMNS if hasattr(options, name)}
+    return chosen | {"delimiter": "\t" if chosen["delimiter"] == r"\t" else chosen["delimiter"]}

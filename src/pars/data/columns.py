@@ -1,0 +1,140 @@
+"""Named columns as they came from a file or a frame, with enough memory of where to name a bad value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pars.errors import UserError
+
+Column = Sequence[object] | npt.NDArray[np.generic]
+NO_VALUE = frozenset({"", "na", "n/a", "nan", "<na>", "null", "none", "?", "-"})  # how tables write "not known"
+SHOWN = 20  # names in a message
+
+
+@dataclass(frozen=True, eq=False)
+class Columns(Mapping[str, Column]):
+    """Columns of equal length by name.
+
+    source: the file, for messages. lines: the line of each row in a text file, counted from 1.
+
+    >>> table = Columns("pets.csv", {"name": ["Rex", "Tom"], "age": ["3", ""]}, lines=[2, 3])
+    >>> len(table), table.n_rows, table.where(1, "age")
+    (2, 2, "pets.csv: row 1 (line 3), column 'age'")
+    """
+
+    source: str
+    values_by_name: Mapping[str, Column]
+    lines: Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        lengths = {name: len(values) for name, values in self.values_by_name.items()}
+        if len(set(lengths.values())) > 1:
+            first, *rest = lengths
+            odd = next(name for name in rest if lengths[name] != lengths[first])
+            raise UserError(
+                f"{self.source}: column {odd!r} has {lengths[odd]} values, expected {lengths[first]} as in {first!r}"
+            )
+
+    def __getitem__(self, name: str) -> Column:
+        try:
+            return self.values_by_name[name]
+        except KeyError:
+            raise UserError(
+                f"{self.source}: no column {name!r}, expected one of {shown(self.values_by_name)}; does the first line "
+                "name the columns, and is the delimiter right?"
+            ) from None
+
+    def __contains__(self, name: object) -> bool:  # Mapping's own would wait for a KeyError
+        return name in self.values_by_name
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.values_by_name)
+
+    def __len__(self) -> int:
+        return len(self.values_by_name)
+
+    @property
+    def n_rows(self) -> int:
+        return len(next(iter(self.values_by_name.values()))) if self.values_by_name else 0
+
+    def row(self, row: int) -> str:
+        """A row's place, for messages: its number, counted from 0, and its line."""
+        line = "" if self.lines is None else f" (line {self.lines[row]})"
+        return f"{self.source}: row {row}{line}"
+
+    def where(self, row: int, name: str) -> str:
+        """A value's place, for messages."""
+        return f"{self.row(row)}, column {name!r}"
+
+    def only(self, names: Iterable[str]) -> Columns:
+        """Some of the columns, in this order."""
+        return Columns(self.source, {name: self[name] for name in names}, self.lines)
+
+
+def shown(names: Iterable[str]) -> str:
+    """Names for a message, not too many of them."""
+    listed = list(names)
+    more = f", … ({len(listed) - SHOWN} more)" if len(listed) > SHOWN else ""
+    return (", ".join(map(repr, listed[:SHOWN])) or "none") + more
+
+
+def is_missing(value: object) -> bool:
+    """None, NaN, pandas' NA and NaT, and the empty text.
+
+    >>> [is_missing(value) for value in (None, float("nan"), " ", "none", 0)]
+    [True, True, True, False, False]
+    """
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    if isinstance(value, str):
+        return not value.strip()
+    return isinstance(value, float | np.floating) and math.isnan(value)
+
+
+def as_text(value: object) -> str:
+    """A label, an identifier or a category as text; whole numbers without ".0", which frames put there.
+
+    >>> as_text(" cat "), as_text(3.0), as_text(np.int64(3)), as_text(2.5)
+    ('cat', '3', '3', '2.5')
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip()
+
+
+def as_numbers(values: Column) -> tuple[npt.NDArray[np.float64], list[int]]:
+    """The numbers of a column, NaN where there is none; and the rows whose value is neither a number nor missing.
+
+    Signs for a missing value, such as "NA" and "?", count as missing.
+
+    >>> as_numbers(["1.5", "", "NA", "two", True])
+    (array([1.5, nan, nan, nan, 1. ]), [3])
+    """
+    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
+        return values.astype(np.float64), []
+    numbers = np.full(len(values), np.nan)
+    strange = []
+    for row, value in enumerate(values):
+        if isinstance(value, str):
+            text = value.strip()
+            if text.lower() in NO_VALUE:
+                continue
+            try:
+                numbers[row] = float(text) if "_" not in text else np.nan  # Python alone reads 1_000 as a number
+            except ValueError:
+                strange.append(row)
+                continue
+            if "_" in text:
+                strange.append(row)
+        elif isinstance(value, bool | int | float | np.number | np.bool_):
+            numbers[row] = value
+        elif not is_missing(value):
+            strange.append(row)
+    return numbers, strange

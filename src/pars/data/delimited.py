@@ -1,0 +1,134 @@
+"""CSV and TSV files: which encoding, which delimiter, and the first thing wrong, by row and line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import logging
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pars.data.columns import Columns
+from pars.errors import UserError
+
+log = logging.getLogger(__name__)
+
+DELIMITERS = (",", ";", "\t", "|")  # at a tie the first
+TAB_SUFFIXES = (".tsv", ".tab")
+LONGEST_FIELD = 1 << 28  # characters; csv's own limit of 131 072 is less than some documents have
+_limit = threading.Lock()
+
+
+def read_delimited(path: Path, *, delimiter: str | None = None, encoding: str | None = None) -> Columns:
+    """All columns, as texts, of a file whose first line names them.
+
+    delimiter: by default tab for .tsv, else whichever of , ; tab | cuts the first line into most parts.
+    encoding: by default UTF-8, or UTF-16 where the file begins with its mark.
+    """
+    if delimiter is not None and len(delimiter) != 1:
+        raise UserError(f"{path}: delimiter {delimiter!r}, expected one character, such as ',' or ';'")
+    text = decode(path, encoding)
+    if not text.strip():
+        raise UserError(f"{path}: empty, expected a line that names the columns, then rows")
+    chosen = delimiter or ("\t" if path.suffix.lower() in TAB_SUFFIXES else _guess(text))
+    with long_fields():
+        try:
+            return _columns(path, text, chosen, csv.QUOTE_MINIMAL)
+        except csv.Error as error:
+            if chosen != "\t":
+                raise UserError(f"{path}: {error}; a quotation mark that opens and does not close?") from None
+        # Many programs write tab-separated files without quoting anything: then a quotation mark is a letter.
+        log.info("%s: quotation marks do not pair up, so they are taken as plain characters", path)
+        return _columns(path, text, chosen, csv.QUOTE_NONE)
+
+
+@contextmanager
+def long_fields() -> Iterator[None]:
+    """csv's limit on the length of a field, which is one for the whole process, out of the way for a while."""
+    with _limit:
+        before = csv.field_size_limit(LONGEST_FIELD)
+        try:
+            yield
+        finally:
+            csv.field_size_limit(before)
+
+
+def decode(path: Path, encoding: str | None = None) -> str:
+    """The text of a file; a UserError that names the line where the encoding does not fit."""
+    data = path.read_bytes()
+    name = encoding or ("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+    try:
+        text = data.decode(name)
+    except LookupError:
+        raise UserError(f"{path}: unknown encoding {name!r}, expected one such as utf-8, cp1252 or utf-16") from None
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        told = "UTF-8" if encoding is None else name
+        raise UserError(
+            f"{path}: line {line} is not {told} (byte 0x{data[error.start]:02x}); "
+            'say which encoding it is, such as "cp1252" for a file from Windows'
+        ) from None
+    if "\0" in text:
+        line = text[: text.index("\0")].count("\n") + 1
+        raise UserError(f"{path}: line {line} holds a NUL character; not a text file, or one in UTF-16?")
+    return text
+
+
+def _guess(text: str) -> str:
+    first = text.lstrip("\r\n").splitlines()[0]
+    counts = {mark: len(next(csv.reader([first], delimiter=mark))) for mark in DELIMITERS}
+    return max(DELIMITERS, key=lambda mark: counts[mark])
+
+
+def _columns(path: Path, text: str, delimiter: str, quoting: int) -> Columns:
+    records = _records(text, delimiter, quoting)
+    try:
+        _, header = next(records)
+        names = _names(header, path)
+        rows: list[list[str]] = []
+        lines = []
+        for line, record in records:
+            if len(record) != len(names):
+                raise UserError(
+                    f"{path}: row {len(rows)} (line {line}) has {len(record)} field(s), expected {len(names)} as in "
+                    f"the first line; a {delimiter!r} or a quotation mark inside a text that is not quoted?"
+                )
+            rows.append(record)
+            lines.append(line)
+    except csv.Error as error:
+        raise csv.Error(f"cannot be cut into fields: {error}") from None
+    if not rows:
+        raise UserError(f"{path}: no rows after the line that names the columns")
+    return Columns(str(path), {name: [record[at] for record in rows] for at, name in enumerate(names)}, lines)
+
+
+def _records(text: str, delimiter: str, quoting: int) -> Iterator[tuple[int, list[str]]]:
+    """The line that each record begins in, and its fields; blank lines are passed over."""
+    reader = csv.reader(
+        io.StringIO(text, newline=""),
+        delimiter=delimiter,
+        quoting=quoting,  # type: ignore[arg-type]
+        strict=True,
+    )
+    while True:
+        begins = reader.line_num + 1
+        try:
+            record = next(reader, None)
+        except csv.Error as error:
+            raise csv.Error(f"line {begins}: {error}") from None
+        if record is None:
+            return
+        if len(record) > 1 or any(field.strip() for field in record):
+            yield begins, record
+
+
+def _names(header: list[str], path: Path) -> list[str]:
+    """Names of the columns; one without a name, as pandas writes its row numbers, is called by its place."""
+    names = [name.strip() or f"column {at + 1}" for at, name in enumerate(header)]
+    name, times = Counter(names).most_common(1)[0]
+    if times > 1:
+        raise UserError(f"{path}: {times} columns are named {name!r}, expected every name once")
+    return names

@@ -1,0 +1,233 @@
+"""A user's own data behind one door: files, folders and frames become a `Table`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from pars.data.arrays import array_table
+from pars.data.columns import Columns, as_text, is_missing
+from pars.data.dataset import UNLABELLED, Inputs, Labels
+from pars.data.delimited import read_delimited
+from pars.data.frames import frame_columns, is_frame, read_parquet
+from pars.data.json_lines import read_json_lines
+from pars.data.pictures import picture_folder
+from pars.data.table_labels import classes_of, label_names, label_numbers
+from pars.errors import UserError
+from pars.files import expanded
+
+log = logging.getLogger(__name__)
+
+DELIMITED, JSON, PARQUET = (".csv", ".tsv", ".tab", ".txt"), (".jsonl", ".ndjson", ".json"), (".parquet", ".pq")
+ARRAYS = (".npz", ".npy")
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows of one kind with their labels. Exactly one of `texts`, `images`, `columns` and `array` is there.
+
+    labels: class numbers [n], -1 = unlabelled (all of them where no label column was named).
+    ids: what a person calls each row; its number where no column says.
+    images: files to be opened. columns: for a `ColumnEncoder`. array: images [n, C, H, W] or features [n, d].
+    cached: views of the rows of `array` encoded beforehand, as in `Split`.
+    """
+
+    source: str
+    labels: Labels
+    classes: tuple[str, ...]
+    ids: tuple[str, ...]
+    true_labels: Labels | None = None
+    texts: list[str] | None = None
+    images: list[Path] | None = None
+    columns: Columns | None = None
+    array: Inputs | None = None
+    cached: npt.NDArray[np.float32] | None = None
+    lines: Sequence[int] | None = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def kind(self) -> Literal["text", "image", "columns", "array"]:
+        if self.texts is not None:
+            return "text"
+        if self.images is not None:
+            return "image"
+        return "array" if self.columns is None else "columns"
+
+    def first(self, n: int) -> Table:
+        """The first n rows, of the same classes."""
+        rows = ("labels", "ids", "true_labels", "texts", "images", "array", "cached", "lines")
+        cut: dict[str, Any] = {name: None if getattr(self, name) is None else getattr(self, name)[:n] for name in rows}
+        if self.columns is not None:
+            kept = {name: values[:n] for name, values in self.columns.items()}
+            cut["columns"] = Columns(self.source, kept, cut["lines"])
+        return replace(self, **cut)
+
+    def row(self, row: int) -> str:
+        """A row's place, for messages."""
+        line = "" if self.lines is None else f" (line {self.lines[row]})"
+        return f"{self.source}: row {row}{line}"
+
+
+def read_table(
+    source: Any,
+    *,
+    label: str | None = None,
+    text: str | None = None,
+    image: str | None = None,
+    features: str | Sequence[str] | None = None,
+    id: str | None = None,
+    true: str | None = None,
+    unlabelled: str | None = None,
+    classes: tuple[str, ...] | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+) -> Table:
+    """The rows of a CSV, TSV, JSONL or Parquet file, a frame, a folder class/name.jpg, an .npz file or .npy folder.
+
+    label: column of the given labels; of a folder, an .npz file or rows to predict on it is left away.
+    text, image, features: the one column of texts, the one of picture files (paths are relative to the table's folder),
+    or those of numbers and categories; without any, all other columns are features.
+    id: column that names the rows. true: column of the right labels, where known.
+    unlabelled: label that means "none"; "" stands for missing ones, which are refused otherwise.
+    classes: those of a classifier, so that labels get its numbers.
+
+    >>> pets = {"says": ["miaow", "woof", "purr"], "who": ["cat", "dog", "?"]}
+    >>> table = read_table(pets, label="who", text="says", unlabelled="?")
+    >>> table.kind, table.classes, table.labels.tolist()
+    ('text', ('cat', 'dog'), [0, 1, -1])
+    """
+    if len([way for way in (text, image, features) if way is not None]) > 1:
+        raise UserError("expected one of text, image and features: rows are one kind of thing")
+    if is_frame(source):
+        columns, folder = frame_columns(source), Path()
+    else:
+        path = expanded(str(source))
+        if not path.exists():
+            raise UserError(f"{path} does not exist, expected a table, a folder of pictures or an .npz file")
+        if path.is_dir() or path.suffix.lower() in ARRAYS:
+            for name, given in (("label", label), ("text", text), ("image", image), ("features", features), ("id", id)):
+                if given is not None:
+                    raise UserError(f"{path} has no columns, so {name} = {given!r} means nothing there")
+            return _without_columns(path, unlabelled, classes)
+        columns, folder = read_columns(path, delimiter=delimiter, encoding=encoding), path.parent
+    names = None if label is None else label_names(columns, label, unlabelled)
+    right = None if true is None else label_names(columns, true, unlabelled)
+    if classes is None:
+        classes = classes_of([*(names or []), *(right or [])], columns.source)
+    labels = np.full(columns.n_rows, UNLABELLED, dtype=np.int64)
+    if names is not None and label is not None:
+        labels = label_numbers(names, classes, columns, label)
+    true_labels = None if right is None or true is None else label_numbers(right, classes, columns, true)
+    wanted = [features] if isinstance(features, str) else features
+    return Table(
+        columns.source,
+        labels,
+        classes,
+        _ids(columns, id),
+        true_labels,
+        texts=None if text is None else _texts(columns, text),
+        images=None if image is None else _images(columns, image, folder),
+        columns=columns.only(_features(columns, wanted, (label, true, id))) if text is None and image is None else None,
+        lines=columns.lines,
+    )
+
+
+def read_columns(path: Path, *, delimiter: str | None = None, encoding: str | None = None) -> Columns:
+    """All columns of a table file, by its suffix."""
+    suffix = path.suffix.lower()
+    if suffix in PARQUET:
+        return read_parquet(path)
+    if suffix in JSON:
+        return read_json_lines(path, encoding=encoding)
+    if suffix in DELIMITED:
+        return read_delimited(path, delimiter=delimiter, encoding=encoding)
+    raise UserError(
+        f"{path}: cannot read {suffix or 'a file without suffix'}, expected one of "
+        f"{', '.join((*DELIMITED, *JSON, *PARQUET, *ARRAYS))} or a folder of pictures"
+    )
+
+
+def _without_columns(path: Path, unlabelled: str | None, classes: tuple[str, ...] | None) -> Table:
+    if path.is_file() or any(path.glob("*.npy")):
+        split, names = array_table(path, classes)
+        ids = tuple(map(str, range(len(split))))
+        return Table(str(path), split.labels, names, ids, split.true_labels, array=split.inputs, cached=split.cached)
+    files, folders = picture_folder(path)
+    given = [None if name == unlabelled else name for name in folders]
+    places = tuple(file.relative_to(path).as_posix() for file in files)
+    found = classes_of(given, str(path)) if classes is None else classes
+    labels = label_numbers(given, found, Columns(str(path), {"folder": folders}), "folder")
+    return Table(str(path), labels, found, places, images=files)
+
+
+def _ids(columns: Columns, column: str | None) -> tuple[str, ...]:
+    if column is None:
+        return tuple(map(str, range(columns.n_rows)))
+    first: dict[str, int] = {}
+    for row, value in enumerate(columns[column]):
+        name = "" if is_missing(value) else as_text(value)
+        if not name:
+            raise UserError(f"{columns.where(row, column)} is empty, expected an identifier")
+        if name in first:
+            raise UserError(
+                f"{columns.where(row, column)} is {name!r}, as is row {first[name]}; expected every identifier once"
+            )
+        first[name] = row
+    return tuple(first)
+
+
+def _texts(columns: Columns, column: str) -> list[str]:
+    texts = []
+    for row, value in enumerate(columns[column]):
+        if isinstance(value, list | dict):
+            raise UserError(f"{columns.where(row, column)} holds a {type(value).__name__}, expected a text")
+        texts.append("" if is_missing(value) else value if isinstance(value, str) else as_text(value))
+    empty = [row for row, text in enumerate(texts) if not text.strip()]
+    if len(empty) == len(texts):
+        raise UserError(f"{columns.source}: column {column!r} is empty in every row, expected texts")
+    if empty:
+        log.warning("%s is empty, as are %d rows in all: nothing can be learned from them",
+                    columns.where(empty[0], column), len(empty))  # fmt: skip
+    return texts
+
+
+def _images(columns: Columns, column: str, folder: Path) -> list[Path]:
+    files = []
+    for row, value in enumerate(columns[column]):
+        if not isinstance(value, str) or is_missing(value):
+            raise UserError(f"{columns.where(row, column)} is {value!r}, expected the path of a picture")
+        file = folder / value.strip()
+        if not file.is_file():
+            raise UserError(f"{columns.where(row, column)}: there is no file {file}")
+        files.append(file)
+    return files
+
+
+def _features(columns: Columns, wanted: Sequence[str] | None, others: tuple[str | None, ...]) -> list[str]:
+    """Columns to learn from: those asked for, else all that are not labels, identifiers or row numbers."""
+    if wanted is not None:
+        for name in wanted:
+            columns[name]
+        if both := [name for name in wanted if name in others]:
+            raise UserError(
+                f"{columns.source}: {both[0]!r} is a feature and a label or identifier; expected one of them"
+            )
+        return list(wanted)
+    left = [name for name in columns if name not in others and not _counts_rows(columns, name)]
+    if not left:
+        raise UserError(f"{columns.source}: no column is left to learn from besides labels and identifiers")
+    return left
+
+
+def _counts_rows(columns: Columns, name: str) -> bool:
+    """0, 1, 2, … or 1, 2, 3, …: row numbers, as pandas writes them, say nothing about a class."""
+    values = [as_text(value) for value in columns[name]]
+    return len(values) > 1 and any(values == [str(start + row) for row in range(len(values))] for start in (0, 1))
