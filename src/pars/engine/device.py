@@ -1,4 +1,4 @@
-"""Where to run."""
+"""Where to run, and the random numbers that torch draws there."""
 
 from __future__ import annotations
 
@@ -16,3 +16,15 @@ def resolve_device(name: DeviceName) -> str:
     if name == "cuda" and not torch.cuda.is_available():
         raise UserError("device is 'cuda', but this torch sees no CUDA device; use --device auto or cpu")
     return "cuda" if name == "cuda" or (name == "auto" and torch.cuda.is_available()) else "cpu"
+
+
+def seed_torch(seed: int, device: str) -> None:
+    """Seed torch's own generator of this device.
+
+    Not `torch.manual_seed`: on a machine without CUDA that writes down the call stack for each device it might find
+    later, which costs a small network a tenth of its step.
+    """
+    if device == "cuda":
+        torch.cuda.manual_seed_all(seed)
+    else:
+        torch.default_generator.manual_seed(seed)
