@@ -1,4 +1,4 @@
-"""What a user who sets nothing gets: settings as functions of how much data there is, of what kind (docs/estimator.md)."""
+"""What a user who sets nothing gets: settings as functions of how much data there is, and of what kind."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def epochs_for(facts: Facts, batch_size: int) -> int:
 
 
 def holdout_for(facts: Facts) -> float:
-    """A tenth of the labelled rows, at least 100 of them; none where that would be more than a fifth, or too few of a class.
+    """A tenth of the labelled rows, at least 100; none where that is more than a fifth, or a class has under five.
 
     >>> [holdout_for(Facts(n_labelled=n, n_classes=2, shape=(4,), smallest_class=n // 2)) for n in (400, 500, 10_000)]
     [0.0, 0.2, 0.1]

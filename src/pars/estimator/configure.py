@@ -34,7 +34,7 @@ def configuration(params: Mapping[str, Any], dataset: Dataset, seed: int) -> run
 
 
 def keep_for(config: run.RunConfig, dataset: Dataset) -> Keep:
-    """The better stage of a method that has several, the best epoch of one that has one; without rows to judge by, the last."""
+    """The better stage of a method with several, the best epoch of one with a single stage; without a holdout the last."""
     if not config.data.holdout:
         return "last"
     labels = torch.from_numpy(dataset.train.labels)
