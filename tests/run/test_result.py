@@ -46,6 +46,14 @@ def test_last_best_and_mean_of_the_last_ten() -> None:
     ]
 
 
+def test_the_epoch_whose_weights_were_kept_is_named_with_its_accuracies() -> None:
+    lines = [line(e, "warm-up" if e <= 2 else "main", test=50.0 + e, holdout=40.0 - e) for e in range(1, 5)]
+    assert "kept" not in summarise(lines)
+    lines[1]["kept"] = lines[3]["kept"] = 2
+    kept = {"epoch": 2, "stage": "warm-up", "flop": 2e6}
+    assert summarise(lines)["kept"] == kept | {"test": lines[1]["test"], "holdout": lines[1]["holdout"]}
+
+
 def test_epochs_that_were_not_evaluated_do_not_count() -> None:
     lines = [line(1, "train"), line(2, "train", test=50.0, holdout=30.0), line(3, "train"), line(4, "train", test=40.0)]
     result = summarise(lines)

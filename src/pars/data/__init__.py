@@ -1,6 +1,6 @@
 """Where rows come from: published data sets, a user's own arrays, and which of their labels are used."""
 
-from pars.data.arrays import arrays
+from pars.data.arrays import arrays, to_inputs
 from pars.data.check import check_labels, check_split
 from pars.data.cifar import cifar10, cifar100
 from pars.data.cifar_n import human_labels
@@ -14,7 +14,7 @@ from pars.data.idx import fashion_mnist, idx_folder, read_idx
 from pars.data.load import load, load_rows
 from pars.data.low_resource import holdout, labelled_rows, low_resource
 from pars.data.pictures import PICTURES, read_picture
-from pars.data.standardise import standardise, standardised
+from pars.data.standardise import column_statistics, standardise, standardised
 from pars.data.stratify import Mask
 from pars.data.table import Table, read_columns, read_table
 
@@ -37,6 +37,7 @@ __all__ = [
     "check_split",
     "cifar10",
     "cifar100",
+    "column_statistics",
     "data_root",
     "digits",
     "fashion_mnist",
@@ -55,4 +56,5 @@ __all__ = [
     "read_table",
     "standardise",
     "standardised",
+    "to_inputs",
 ]

@@ -14,12 +14,21 @@ def standardised(dataset: Dataset) -> Dataset:
     """The data set with its feature columns standardised by the training rows; images are left alone."""
     if dataset.train.is_image:
         return dataset
-    columns = np.asarray(dataset.train.inputs, dtype=np.float64)
-    mean, std = columns.mean(axis=0), columns.std(axis=0)
-    std[std < 1e-12 * np.maximum(1, np.abs(mean))] = 1.0  # a constant column says nothing; it becomes 0
+    mean, std = column_statistics(np.asarray(dataset.train.inputs, dtype=np.float64))
     changed = replace(dataset, mean=tuple(mean.tolist()), std=tuple(std.tolist()))
     test = None if dataset.test is None else _apply(dataset.test, changed)
     return replace(changed, train=_apply(dataset.train, changed), test=test)
+
+
+def column_statistics(columns: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Mean and deviation of each column [n, d]; a constant column has deviation 1.
+
+    >>> [values.tolist() for values in column_statistics(np.array([[1.0, 5.0], [3.0, 5.0]]))]
+    [[2.0, 5.0], [1.0, 1.0]]
+    """
+    mean, std = columns.mean(axis=0), columns.std(axis=0)
+    std[std < 1e-12 * np.maximum(1, np.abs(mean))] = 1.0  # it says nothing; it becomes 0
+    return mean, std
 
 
 def _apply(split: Split, dataset: Dataset) -> Split:

@@ -3,18 +3,21 @@
 from pars.engine.checkpoint import load_module, load_tensors
 from pars.engine.config import TrainConfig
 from pars.engine.device import DeviceName, resolve_device
+from pars.engine.feed import as_tensor
 from pars.engine.folder import RunFolder, write_json
 from pars.engine.interrupt import Interrupted, catch_interrupt
+from pars.engine.keep import Keep
 from pars.engine.lock import locked
 from pars.engine.memory import keep_freed_memory
 from pars.engine.predict import accuracy, predict_proba
 from pars.engine.progress import Quiet, Watcher, watcher
-from pars.engine.trainer import Trainer, as_tensor
+from pars.engine.trainer import Trainer
 from pars.files import write_atomically, write_text
 
 __all__ = [
     "DeviceName",
     "Interrupted",
+    "Keep",
     "Quiet",
     "RunFolder",
     "TrainConfig",

@@ -33,6 +33,9 @@ class TrainConfig:
     grad_clip: float | None = None  # largest gradient norm
     ema: float = 0.999  # decay of the averaged weights
     ema_ramp: bool = False  # smaller decay in the first steps, (1+t)/(10+t), for short runs
+    keep: Literal["last", "best-stage", "best-epoch"] = "last"
+    """Which averaged weights the run ends with: the last ones, or, judged by held-out given labels, those of an earlier
+    stage if its end was clearly better, or those of the best evaluated epoch. The latter two need data.holdout."""
     evaluate_every: int = 1  # epochs
     checkpoint_every: int = 1  # epochs
     checkpoint_seconds: float = 600.0  # also inside an epoch, so that a long one is not lost

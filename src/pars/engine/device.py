@@ -1,4 +1,4 @@
-"""Where to run."""
+"""Where to run, and the random numbers that torch draws there."""
 
 from __future__ import annotations
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -65,3 +67,8 @@ class Feed:
         view = self.views.weak if name == "weak" else self.views.strong
         params = view.draw(seeds.generator(self.seed, stream, epoch, step), len(index), tuple(self.inputs.shape[1:]))
         return self.views.finish(view.apply(source(self.inputs, self.cached, index, params), params))
+
+
+def as_tensor(array: npt.NDArray[Any]) -> Tensor:
+    """A tensor over the same memory where torch can; a read-only memory map is copied."""
+    return torch.from_numpy(array if array.flags.writeable and not any(s < 0 for s in array.strides) else array.copy())

@@ -17,22 +17,20 @@ from pars.data import Dataset
 from pars.engine import checkpoint as ck
 from pars.engine.config import TrainConfig
 from pars.engine.device import seed_generators
-from pars.engine.ema import calibrate
-from pars.engine.feed import Feed
+from pars.engine.examine import Examiner
+from pars.engine.feed import Feed, as_tensor
 from pars.engine.folder import RunFolder
 from pars.engine.interrupt import Interrupted, catch_interrupt
+from pars.engine.keep import Kept, averaged, prefers_earlier, put_back, read_kept
 from pars.engine.learner import Curve, Learner, attach
-from pars.engine.memory import keep_freed_memory
 from pars.engine.meters import EpochMeter
 from pars.engine.order import LABELLED, Rows, Scheduled, lay_out, schedule
 from pars.engine.position import check_state, read_position
-from pars.engine.predict import BATCH, accuracy, predict_proba
+from pars.engine.predict import predict_proba
 from pars.engine.probe import check_network
 from pars.engine.progress import Quiet, Watcher
 from pars.errors import UserError
 from pars.methods import Epoch, Method, RowParameter, Step, Task
-
-CALIBRATION_ROWS = 4096  # enough for BatchNorm's means and variances; a fraction of the cost of testing
 
 
 class Trainer:
@@ -59,11 +57,17 @@ class Trainer:
         self.seed, self.device, self.folder, self.title = seed, device, folder, title
         self.watcher = watcher or Quiet()
         self.held_out = np.zeros(len(data.train), dtype=bool) if held_out is None else held_out
+        if config.keep != "last" and not self.held_out.any():
+            raise UserError(
+                f"train.keep is {config.keep!r}, which needs held-out rows to judge by: data.holdout above 0"
+            )
         self.labels = torch.from_numpy(data.train.labels).to(device)
         given = self.labels.masked_fill(torch.from_numpy(self.held_out).to(device), -1)  # what a method may know
         cached = None if data.train.cached is None else as_tensor(data.train.cached)
         self.feed = Feed(as_tensor(data.train.inputs), given, views, seed=seed, device=device, cached=cached)
         self.inputs = self.feed.inputs
+        self.examiner = Examiner(data, self.feed, self.labels, self.held_out)
+        self.kept: Kept | None = None  # the averaged weights to end with, where that may be earlier ones
         true = data.train.true_labels
         self.true_labels = None if true is None else torch.from_numpy(true).to(device)
 
@@ -90,8 +94,6 @@ class Trainer:
 
     def run(self) -> None:
         """Train to the end from wherever this trainer stands."""
-        if self.device == "cpu":
-            keep_freed_memory()
         self.watcher.start(self.total_steps, self.epoch * self.steps + self.step, self.title)
         try:
             with catch_interrupt() as interrupted:
@@ -99,6 +101,8 @@ class Trainer:
                     self._run_epoch(interrupted)
         finally:
             self.watcher.stop()
+        if self.kept is not None:
+            put_back(self.kept, self.nets)
         if self.folder is not None:
             self._save_model(self.folder)
 
@@ -192,8 +196,11 @@ class Trainer:
             line["notes"] = notes
         last_of_stage = self.epoch == now.first_epoch + now.stage.epochs
         if self.epoch % self.config.evaluate_every == 0 or last_of_stage:
-            self._calibrate()
-            line |= self._evaluate()
+            self.examiner.calibrate(self.nets)
+            found, right = self.examiner.examine(self.nets)
+            line |= found
+            if right is not None and (self.config.keep == "best-epoch" or last_of_stage):
+                line |= self._keep(now.stage.name, right)
         if not all(learner.is_finite for learner in self.learners):
             raise UserError(f"a weight is not finite after epoch {self.epoch}; a smaller train.lr may help")
         self.meter = EpochMeter(self.true_labels)
@@ -210,29 +217,13 @@ class Trainer:
         modules = [net.average if average else net.module for net in self.nets]
         return predict_proba(modules, inputs, self.views.plain, self.device)
 
-    def _calibrate(self) -> None:
-        """Give the averaged networks BatchNorm statistics of their own, from training rows as evaluation sees rows."""
-        rows = np.flatnonzero(~self.held_out)
-        rows = rows[:: -(-len(rows) // CALIBRATION_ROWS)]
-        parts = np.array_split(rows, -(-len(rows) // BATCH))
-        for net in self.nets:
-            calibrate(net.average, (self.views.plain(self.inputs[torch.from_numpy(part)]) for part in parts))
-
-    def _evaluate(self) -> dict[str, Any]:
-        out: dict[str, Any] = {}
-        if self.data.test is not None:
-            labels = torch.from_numpy(self.data.test.labels)
-            out["test"] = self._accuracies(as_tensor(self.data.test.inputs), labels)
-        if self.held_out.any():
-            rows = torch.from_numpy(np.flatnonzero(self.held_out)).to(self.device)
-            out["holdout"] = self._accuracies(self.inputs[rows], self.labels[rows].cpu())
-        return out
-
-    def _accuracies(self, inputs: Tensor, labels: Tensor) -> dict[str, float]:
-        return {
-            name: accuracy(self.predict_proba(inputs, average=average), labels)
-            for name, average in (("raw", False), ("ema", True))
-        }
+    def _keep(self, stage: str, right: Tensor) -> dict[str, Any]:
+        """Keep the averaged weights of this epoch, unless held-out rows prefer those kept so far."""
+        if self.config.keep == "last":
+            return {}
+        if self.kept is None or not prefers_earlier(self.kept.right, right, self.config.keep):
+            self.kept = Kept(self.epoch, stage, right, averaged(self.nets))
+        return {"kept": self.kept.epoch}
 
     def _save_rows(self, folder: RunFolder, stage: str) -> None:
         """What the averaged network thinks of each training row: for plots and for the audit of labels."""
@@ -255,6 +246,8 @@ class Trainer:
             "mean": self.data.mean,
             "std": self.data.std,
         }
+        if self.kept is not None:
+            note["kept"] = self.kept.note()
         ck.save_tensors(folder.model, tensors, note)
 
     def tensors(self) -> dict[str, Tensor]:
@@ -263,7 +256,7 @@ class Trainer:
         out |= {f"meter.{name}": tensor for name, tensor in self.meter.sums.items()}
         for index, learner in enumerate(self.learners):
             out |= learner.tensors(index)
-        return out
+        return out if self.kept is None else out | self.kept.tensors()
 
     def save(self) -> None:
         """Write the checkpoint, if this run has a folder."""
@@ -271,6 +264,8 @@ class Trainer:
             work = [[net.forwards, net.backwards] for net in self.nets]
             # safetensors sorts by name; the order of the losses is theirs in the log.
             note = {"epoch": self.epoch, "step": self.step, "work": work, "meter": list(self.meter.sums)}
+            if self.kept is not None:
+                note["kept"] = self.kept.note()
             ck.save_tensors(self.folder.checkpoint, self.tensors(), note)
         self._saved_at = time.monotonic()
 
@@ -286,12 +281,15 @@ class Trainer:
         sums, state = ck.with_prefix("meter.", tensors, self.device), ck.with_prefix("state.", tensors, self.device)
         at = read_position(note, sums, path, epochs=self.config.epochs, steps=self.steps, networks=len(self.learners))
         check_state(state, self.state, path)
+        rows = self.examiner.held_out_rows
+        kept = read_kept(note, tensors, path, epoch=at.epoch, rows=rows, nets=self.nets)
         stage = self._scheduled(at.epoch if at.step else max(0, at.epoch - 1)).stage  # the one that left it
         for index, (learner, work) in enumerate(zip(self.learners, at.work, strict=True)):
             learner.enter(stage, seed=None)
             learner.load(index, tensors, path)
             learner.net.forwards, learner.net.backwards = work
         self.state, self.meter.sums, self.epoch, self.step = state, at.meter, at.epoch, at.step
+        self.kept = kept
         self.folder.keep_metrics(self.epoch)
 
     def _check_never_saved(self, folder: RunFolder) -> None:
@@ -303,8 +301,3 @@ class Trainer:
                 f"{folder.checkpoint} is missing, but the run has {lost}: resuming would train from the beginning; "
                 "put the file back, or train in a new folder"
             )
-
-
-def as_tensor(array: npt.NDArray[Any]) -> Tensor:
-    """A tensor over the same memory where torch can; a read-only memory map is copied."""
-    return torch.from_numpy(array if array.flags.writeable and not any(s < 0 for s in array.strides) else array.copy())

@@ -62,6 +62,7 @@ class PARS(Method):
     joint_forward: bool = False  # one forward over raw, weak and strong views, as FixMatch; else weak has no gradient
     mask_view: Literal["weak", "strong"] = "weak"  # the view whose confidence selects self-training rows
     pool: Literal["all", "batch"] = "all"  # self-train on a batch of its own, or on the labelled batch's own rows
+    prior: Literal["uniform", "labels"] = "uniform"  # what predictions are balanced towards; labels: as often as given
     ramp: float = 0.0  # share of the main stage over which lambda_S and lambda_R grow from 0
     negatives: int = 1  # complementary classes drawn per row and step
     balance_memory: float = 0.98  # share of earlier batches in the mean prediction of eq. reg; 0 = the batch's own
@@ -94,8 +95,12 @@ class PARS(Method):
         state = {}
         if self.pseudo and self.trust == "votes":
             state["votes"] = torch.zeros(task.n_classes)
+        if self.prior == "labels":
+            counts = torch.bincount(task.labels[task.labels >= 0], minlength=task.n_classes)
+            state["prior"] = (counts / counts.sum()).float()
         if self.pseudo and self.balance_memory:
-            state["mean_prediction"] = torch.full((task.n_classes,), 1 / task.n_classes)
+            uniform = torch.full((task.n_classes,), 1 / task.n_classes)
+            state["mean_prediction"] = state.get("prior", uniform).clone()
         return state
 
     def note_trust(self, epoch: Epoch) -> None:
@@ -121,7 +126,7 @@ class PARS(Method):
         return {
             **self.raw_losses(at, raw),
             **self.pseudo_losses(at, unlabelled, student, guess, self.lambda_S * ramp),
-            "balance": self.lambda_R * ramp * class_balance(h),  # eq. reg
+            "balance": self.lambda_R * ramp * class_balance(h, at.state.get("prior")),  # eq. reg
         }
 
     def forward(self, at: Step, unlabelled: Batch) -> tuple[Tensor, Tensor, Tensor]:

@@ -4,7 +4,7 @@ from pars.run.config import RunConfig
 from pars.run.load import Classifier, load_run
 from pars.run.prepare import Prepared, prepare
 from pars.run.presets import PRESETS, Preset, preset
-from pars.run.toml import overlay
+from pars.run.toml import overlay, plain
 from pars.run.toml import read as read_toml
 from pars.run.train import build, open_run, resume, train
 
@@ -18,6 +18,7 @@ __all__ = [
     "load_run",
     "open_run",
     "overlay",
+    "plain",
     "prepare",
     "preset",
     "read_toml",

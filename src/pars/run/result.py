@@ -12,12 +12,19 @@ def summarise(lines: list[dict[str, Any]]) -> dict[str, Any]:
     """Last, best and last-10 accuracy of averaged and raw weights, what it cost, and where each stage ended.
 
     The headline is the last epoch's averaged weights. `best` picks the epoch by the test set itself: it is there for
-    comparison with papers that report it, and is optimistic.
+    comparison with papers that report it, and is optimistic. `kept` is there where train.keep chose, by
+    held-out labels, the weights that the run ended with.
     """
     if not lines:
         raise UserError("the run's metrics.jsonl is missing or empty: there is no epoch to sum up")
     last = lines[-1]
     out: dict[str, Any] = {key: last[key] for key in ("images", "flop", "selection")} | {"epochs": last["epoch"]}
     out |= {split: found for split in ("test", "holdout") if (found := outcome(lines, split)) is not None}
-    kept = ("stage", "epoch", "flop", "test", "holdout")
-    return out | {"stages": [{key: stage[-1][key] for key in kept if key in stage[-1]} for stage in by_stage(lines)]}
+    out["stages"] = [ending(stage[-1]) for stage in by_stage(lines)]
+    if choices := [line["kept"] for line in lines if "kept" in line]:
+        out["kept"] = next(ending(line) for line in lines if line["epoch"] == choices[-1])
+    return out
+
+
+def ending(line: dict[str, Any]) -> dict[str, Any]:
+    return {key: line[key] for key in ("stage", "epoch", "flop", "test", "holdout") if key in line}

@@ -10,7 +10,7 @@ from torch import nn
 
 from pars import report
 from pars.data import Dataset
-from pars.engine import RunFolder, Trainer, Watcher, resolve_device, write_json
+from pars.engine import RunFolder, Trainer, Watcher, keep_freed_memory, resolve_device, write_json
 from pars.errors import UserError
 from pars.run import inputs, toml
 from pars.run.config import RunConfig
@@ -63,6 +63,8 @@ def resume(
 
 
 def finish(trainer: Trainer, folder: RunFolder) -> dict[str, Any]:
+    if trainer.device == "cpu":
+        keep_freed_memory()  # here: a trainer inside somebody else's program must not
     trainer.run()
     result = summarise(report.read_metrics(folder.metrics))
     write_json(folder.result, result)

@@ -1,0 +1,111 @@
+"""What a user who sets nothing gets: settings as functions of how much data there is, and of what kind."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+Changes = dict[str, dict[str, Any]]
+"""Fields of the tables of a run's configuration."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What the rules look at."""
+
+    n_labelled: int
+    n_classes: int
+    shape: tuple[int, ...]  # of a row: (d,) or (C, H, W)
+    smallest_class: int  # labelled rows of the rarest class
+
+    @property
+    def is_image(self) -> bool:
+        return len(self.shape) == 3
+
+
+def settings(facts: Facts) -> Changes:
+    """The configuration for such data: tables `data`, `model`, `views`, `train`."""
+    batch_size = batch_size_for(facts.n_labelled)
+    return {
+        "data": {"holdout": holdout_for(facts)},
+        "model": network_for(facts),
+        "views": views_for(facts),
+        "train": {
+            "batch_size": batch_size,
+            "epochs": epochs_for(facts, batch_size),
+            "lr": 0.1 if facts.is_image else 0.05,
+            "nesterov": True,
+            "weight_decay": 5e-4 if facts.is_image else 2e-3,
+            "ema": 0.99 if facts.is_image else 0.97,
+            "ema_ramp": True,
+        },
+    }
+
+
+def batch_size_for(n: int) -> int:
+    """A tenth of the rows, as a power of two from 16 to 128.
+
+    >>> [batch_size_for(n) for n in (2, 150, 500, 1500, 50_000)]
+    [16, 16, 32, 128, 128]
+    """
+    return 2 ** min(7, max(4, round(math.log2(max(1, n / 10)))))
+
+
+def epochs_for(facts: Facts, batch_size: int) -> int:
+    """About 16·√n steps, but at least 20 passes over the rows (images: 40), and at most 200.
+
+    >>> image, table = Facts(n_labelled=10_000, n_classes=10, shape=(3, 32, 32), smallest_class=900), (64,)
+    >>> epochs_for(image, 64)
+    40
+    """
+    n = max(2, facts.n_labelled)
+    least = 40 if facts.is_image else 20
+    return min(200, max(least, round(16 * math.sqrt(n) / math.ceil(n / batch_size))))
+
+
+def holdout_for(facts: Facts) -> float:
+    """A tenth of the labelled rows, at least 100; none where that is more than a fifth, or a class has under five.
+
+    >>> [holdout_for(Facts(n_labelled=n, n_classes=2, shape=(4,), smallest_class=n // 2)) for n in (400, 500, 10_000)]
+    [0.0, 0.2, 0.1]
+    """
+    if facts.n_labelled < 500 or facts.smallest_class < 5:
+        return 0.0
+    return max(0.1, 100 / facts.n_labelled)
+
+
+def network_for(facts: Facts) -> dict[str, Any]:
+    """A small CNN for images of 4×4 pixels or more; else one hidden layer with BatchNorm, narrower for few rows."""
+    if facts.is_image and min(facts.shape[1:]) >= 4:
+        return {"name": "small_cnn", "width": 16 if facts.n_labelled < 5_000 else 32}
+    return {"name": "mlp", "batch_norm": True, "hidden": [256 if facts.n_labelled >= 1_000 else 128]}
+
+
+def views_for(facts: Facts) -> dict[str, Any]:
+    """Features: the more there are, the more can be dropped without changing the class; few get noise instead.
+
+    >>> views_for(Facts(n_labelled=100, n_classes=2, shape=(1280,), smallest_class=50))
+    {'dropout_weak': 0.3, 'dropout_strong': 0.49, 'noise': 0.0}
+    """
+    if facts.is_image:
+        return {}
+    (d,) = facts.shape
+    share = d / (d + 16)
+    return {
+        "dropout_weak": round(0.3 * share, 2),
+        "dropout_strong": round(0.5 * share, 2),
+        "noise": round(0.3 * (1 - share), 2),
+    }
+
+
+def robust_loss_for(facts: Facts) -> str:
+    """GCE, its q such that a row's gradient is a fifth of cross-entropy's while all classes are still equally likely.
+
+    With q = 0.7, which the literature uses for 10 classes, or with NCE+MAE, 77 classes are not learned at all: a
+    gradient in proportion to p_y^q is nothing where p_y is 1/77.
+
+    >>> [robust_loss_for(Facts(n_labelled=100, n_classes=k, shape=(9,), smallest_class=9)) for k in (2, 10, 77)]
+    ['gce(q=0.7)', 'gce(q=0.7)', 'gce(q=0.37)']
+    """
+    return f"gce(q={min(0.7, math.log(5) / math.log(facts.n_classes)):.2g})"

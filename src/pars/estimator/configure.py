@@ -1,0 +1,85 @@
+"""From an estimator's parameters to the configuration of a run: automatic settings, then what the user set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from pars import run
+from pars.data import Dataset
+from pars.engine import Keep
+from pars.errors import UserError
+from pars.estimator import auto
+from pars.methods import Setting, Task, by_name
+
+NUMBERS = {"epochs": "train", "batch_size": "train", "lr": "train", "holdout": "data", "keep": "train"}
+
+
+def configuration(params: Mapping[str, Any], dataset: Dataset, seed: int) -> run.RunConfig:
+    """The configuration of a fit; a UserError names a parameter that makes no sense."""
+    facts = facts_of(dataset)
+    changes = auto.settings(facts)
+    method = by_name(params["method"], Setting(robust=auto.robust_loss_for(facts)))
+    base = run.overlay(run.RunConfig(method=method, seed=seed), changes)
+    config = run.overlay(base, {**chosen(params), "device": params["device"]})
+    return (
+        replace(config, train=replace(config.train, keep=keep_for(config, dataset)))
+        if is_auto(params["keep"])
+        else config
+    )
+
+
+def keep_for(config: run.RunConfig, dataset: Dataset) -> Keep:
+    """The better stage of a method with several, the best epoch of one with one; without a holdout the last."""
+    if not config.data.holdout:
+        return "last"
+    labels = torch.from_numpy(dataset.train.labels)
+    stages = config.method.stages(Task(len(labels), dataset.n_classes, labels, config.train.epochs))
+    return "best-stage" if sum(stage.epochs > 0 for stage in stages) > 1 else "best-epoch"
+
+
+def facts_of(dataset: Dataset) -> auto.Facts:
+    labels = dataset.train.labels
+    counts = np.bincount(labels[labels >= 0], minlength=dataset.n_classes)
+    return auto.Facts(
+        n_labelled=int(counts.sum()),
+        n_classes=dataset.n_classes,
+        shape=tuple(dataset.train.inputs.shape[1:]),
+        smallest_class=int(counts.min()),
+    )
+
+
+def chosen(params: Mapping[str, Any]) -> auto.Changes:
+    """What the user set, by the tables of a configuration."""
+    out: auto.Changes = {"method": table(params, "method_params"), "train": table(params, "train_params")}
+    for name, where in NUMBERS.items():
+        if not is_auto(params[name]):
+            out.setdefault(where, {})[name] = run.plain(params[name])
+    if not is_auto(params["views"]):
+        out["views"] = table(params, "views")
+    network = params["network"]
+    if isinstance(network, str) and network != "auto":
+        out["model"] = {"name": network}
+    elif isinstance(network, Mapping):
+        out["model"] = table(params, "network")
+    elif not callable(network) and network != "auto":
+        raise UserError(f"network is {network!r}, expected 'auto', a name, a dict of settings or a function")
+    return out
+
+
+def table(params: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A parameter that holds settings by name."""
+    value = params[name]
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise UserError(f"{name} is {value!r}, expected a dict of settings")
+    return {key: run.plain(inner) for key, inner in value.items()}
+
+
+def is_auto(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and value == "auto")
