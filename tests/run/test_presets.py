@@ -93,7 +93,8 @@ def test_every_recipe_takes_every_method_and_keeps_the_noise(name: str, method: 
     assert config.noise == NoiseConfig(kind="symmetric", rate=0.4)
     data = {"cifar10": "cifar10", "cifar100": "cifar100"}.get(name.removesuffix("-low-resource"), "small")
     robust = "gce(q=0.7)" if name in ("cifar10-small", "images") else None  # the preset's own robust loss
-    published = REGISTRY[method].recipe(Setting(cast(Any, data), config.noise, robust))
+    tau = 0.9 if name == "features" else None  # and its own confidence
+    published = REGISTRY[method].recipe(Setting(cast(Any, data), config.noise, robust, tau))
     assert config.method == published.build()
     same = {
         "train": {key: getattr(recipe(name, 0.4).train, key) for key in published.train},
@@ -160,3 +161,10 @@ def test_low_resource_digits_cycle_their_labels(tmp_path: Path) -> None:
     assert lines[0]["selection"]["raw"]["rows"] == config.train.steps_per_epoch * config.train.batch_size
     labels = (tmp_path / "run" / "labels.csv").read_text().splitlines()[1:]
     assert len([line for line in labels if line.split(",")[1]]) == config.data.labelled
+
+
+def test_features_take_more_rows_for_sure_unless_pars_is_literal() -> None:
+    for name, tau in (("pars", 0.9), ("pars-paper", 0.95)):
+        method = recipe("features", method=name).method
+        assert isinstance(method, PARS)
+        assert method.tau == tau

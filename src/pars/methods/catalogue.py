@@ -57,6 +57,7 @@ class Setting:
     data: Literal["small", "cifar10", "cifar100"] = "small"
     noise: NoiseConfig = field(default_factory=NoiseConfig)
     robust: str | None = None  # the robust loss that suits the data, where that is not PARS' usual one
+    tau: float | None = None  # the confidence of PARS that suits the data, where that is not the paper's
 
     @property
     def n_classes(self) -> int:

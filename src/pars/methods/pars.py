@@ -27,7 +27,6 @@ LITERAL: dict[str, object] = {
     "joint_forward": True,
     "ramp": 0.0,
     "balance_memory": 0.0,
-    "tau": 0.95,
 }
 
 
@@ -40,7 +39,7 @@ class PARS(Method):
     but `raw_negative`.
     """
 
-    tau: float = 0.9  # confidence above which a row is ambiguous, not noisy (eq. ss); the paper has 0.95
+    tau: float = 0.95  # confidence above which a row is ambiguous, not noisy (eq. ss)
     lambda_S: float = 1.0  # self-training (eq. finalloss)
     lambda_N: float = 0.1  # negative learning (eq. rn, pn)
     lambda_R: float = 1.0  # class balance (eq. reg)
@@ -199,7 +198,8 @@ def mean_negative(logits: Tensor, classes: Tensor) -> Tensor:
 
 
 def published(setting: Setting) -> Recipe:
-    return Recipe(PARS, method=robust_loss(setting) | warm_up_length(setting))
+    threshold = {} if setting.tau is None else {"tau": ours(setting.tau)}
+    return Recipe(PARS, method=robust_loss(setting) | warm_up_length(setting) | threshold)
 
 
 def literal(setting: Setting) -> Recipe:

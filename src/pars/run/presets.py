@@ -108,7 +108,8 @@ def features(noise: NoiseConfig, method: str | None = None) -> RunConfig:
         model=ModelConfig(name="mlp", batch_norm=True),
         views=ViewsConfig(dropout_weak=0.3, dropout_strong=0.5),
         train=TrainConfig(epochs=20, lr=0.03, weight_decay=2e-3, ema=0.97, ema_ramp=True),
-        method=by_name(method or "pars"),
+        # A head on good features is right where it is sure, so more rows may be used (docs/method.md).
+        method=by_name(method or "pars", Setting(tau=0.9)),
     )
 
 
