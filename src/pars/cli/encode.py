@@ -101,7 +101,7 @@ def tables(options: argparse.Namespace) -> tuple[Table, Table | None]:
     columns = table_options(options)
     path = expanded(options.data)
     test = None
-    if options.data in data.NAMES or (path / "train-images-idx3-ubyte").exists():
+    if options.data in data.NAMES or data.is_idx_folder(path):
         train, test = encode.published(options.data, options.root)
     else:
         train = data.read_table(options.data, **columns)
