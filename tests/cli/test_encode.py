@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 from run.helpers import snapshot
 
-from cli.helpers import message, one_document, pars, process
+from cli.helpers import message, one_document, pars, process, small_disk
 
 SAID = {"cat": "miaow purr hiss", "dog": "woof wag bark", "eel": "slip swim slide"}
 
@@ -99,6 +99,10 @@ def test_flags_choose_the_views_of_images(tmp_path: Path) -> None:
         (("digits", "f.npz", "--encoder", "pixels", "--batch", "0"), "batch: 0, expected at least 1"),
         (("digits", "f.npz", "--encoder", "pixels", "--limit", "9999"), "--limit is 9999, but digits has 1347 rows"),
         (("digits", "f.npz", "--encoder", "pixels", "--views.strong", "nonsense"), "nonsense"),
+        (
+            ("digits", "f.npz", "--encoder", "pixels", "--views", "1", "--views.strong", "dropout"),
+            "views.strong: dropout does not fit images",
+        ),
         (("digits", "no/f.npz", "--encoder", "pixels"), "the folder no does not exist"),
         (("t.csv", "f.npz", "--text", "text", "--label", "who", "--test", "u.csv"), "is 'fox', expected one of 'cat'"),
     ],
@@ -117,6 +121,15 @@ def test_mistakes_write_nothing(
     assert pars("encode", *args) == 2
     assert words in message(capsys)
     assert snapshot(tmp_path) == before
+
+
+def test_a_full_disk_is_said_before_the_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    args = ("encode", "digits", tmp_path / "f.npz", "--encoder", "pixels")
+    with small_disk(100_000):
+        assert pars(*args) == 2
+    assert "no space left to write" in message(capsys)
+    assert pars(*args) == 0  # with room again, the same command
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["f.encoder", "f.npz"]
 
 
 SLOW = """

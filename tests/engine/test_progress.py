@@ -51,6 +51,26 @@ def test_lines_are_what_a_pipe_gets() -> None:
     assert type(watcher()) is Lines  # pytest's stderr is no terminal
 
 
+def test_work_without_epochs_is_counted_in_rows(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = iter(range(0, 1000, 4))  # the clock is read when it begins, after a batch, and for each line
+    monkeypatch.setattr("time.monotonic", lambda: next(seconds))
+    lines = watcher(epochs=False)
+    lines.start(100, 20, "encode")
+    for _ in range(8):
+        lines.step(10)
+    found = [line.split(" · ")[0] for line in capsys.readouterr().err.splitlines()]
+    assert found[-1] == "encode: 100 of 100"
+    assert 1 < len(found) < 8
+    text = io.StringIO()
+    bar = Bar(Console(file=text, force_terminal=True, width=200), by_rows=True)
+    bar.start(100, 20, "encode")
+    bar.step(80)
+    bar.stop()
+    assert "100/100" in text.getvalue()
+
+
 def test_a_bar_counts_steps_and_shows_the_last_accuracy() -> None:
     text = io.StringIO()
     bar = Bar(Console(file=text, force_terminal=True, width=400))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,13 +52,14 @@ def command(args: Sequence[str]) -> int:
     encoder = chosen(options, train)
     work = options.out.with_name(options.out.name + PART)
     progress = watcher(epochs=False)
+    shown = ExitStack()
 
-    def step(rows: int) -> None:
-        for _ in range(rows):  # a step is a row
-            progress.step(1)
+    def start(total: int, done: int) -> None:
+        shown.callback(progress.stop)
+        progress.start(total, done, f"encode {encoder.name}")
 
     try:
-        with catch_interrupt() as seen, locked(Path(f"{work}.lock")):
+        with shown, catch_interrupt() as seen, locked(Path(f"{work}.lock")):
             finished = encode.encode_table(
                 train,
                 options.out,
@@ -66,8 +68,8 @@ def command(args: Sequence[str]) -> int:
                 views=encode.Views(count=options.views, seed=options.seed, config=flags.views),
                 batch=options.batch,
                 progress=encode.Progress(
-                    start=lambda total, done: progress.start(total, done, f"encode {encoder.name}"),
-                    step=step,
+                    start=start,
+                    step=progress.step,
                     stopped=lambda: bool(seen),
                 ),
             )
@@ -76,8 +78,6 @@ def command(args: Sequence[str]) -> int:
     except Interrupted as stop:
         say(f"stopped; what is done is in {work}, and the same command goes on with it")
         return stop.exit_code
-    finally:
-        progress.stop()
     result = {
         "out": str(options.out),
         "encoder": encoder.name,
@@ -101,7 +101,7 @@ def tables(options: argparse.Namespace) -> tuple[Table, Table | None]:
     columns = table_options(options)
     path = expanded(options.data)
     test = None
-    if options.data in data.NAMES or (path / "train-images-idx3-ubyte").exists():
+    if options.data in data.NAMES or data.is_idx_folder(path):
         train, test = encode.published(options.data, options.root)
     else:
         train = data.read_table(options.data, **columns)

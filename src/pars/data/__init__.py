@@ -10,7 +10,7 @@ from pars.data.config import NAMES, DataConfig, data_root
 from pars.data.dataset import UNLABELLED, Dataset, Inputs, Labels, Split, channel_statistics
 from pars.data.digits import digits
 from pars.data.frames import frame_columns, is_frame
-from pars.data.idx import fashion_mnist, idx_folder, read_idx
+from pars.data.idx import fashion_mnist, idx_folder, is_idx_folder, read_idx
 from pars.data.load import load, load_rows
 from pars.data.low_resource import holdout, labelled_rows, low_resource
 from pars.data.pictures import PICTURES, read_picture
@@ -46,6 +46,7 @@ __all__ = [
     "human_labels",
     "idx_folder",
     "is_frame",
+    "is_idx_folder",
     "labelled_rows",
     "load",
     "load_rows",

@@ -56,7 +56,7 @@ def encode_table(
     job = _job(train, test, fitted, views)
     if then is None:
         job["batch"] = batch or batch_size(fitted, free_memory())
-        job["features"] = encode_batch(train, 0, 1, fitted, Views())[0].shape[1]
+        job["features"] = encode_batch(train, 0, 1, fitted, views)[0].shape[1]
     else:
         _check_same(job, then, store, batch)
         job = then

@@ -7,6 +7,7 @@ may be larger than memory; an .npz is one file to carry about, and is read whole
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,7 +25,7 @@ PARTS = ("x", "x_views", "x_test")
 
 
 def check_out(out: Path) -> None:
-    """A UserError unless OUT can be made, or gone on with."""
+    """A UserError unless OUT can be made, or gone on with; before the work, and changing nothing."""
     Store(out).check_free()
 
 
@@ -53,30 +54,31 @@ class Store:
             raise UserError(f"{self.out}: the folder {self.out.parent} does not exist")
         if self.job.exists():
             return
-        if self.work.exists():
-            self._clear()
         for path in {self.out, self.saved_encoder}:
             if path.exists():
                 raise UserError(f"{path} exists already; remove it, or choose another name")
-
-    def _clear(self) -> None:
-        """Take away what a call leaves that was killed as it began or ended; nothing else."""
         ours = {self.done.name, ENCODER, *(f"{name}.npy" for name in PARTS)}
-        if not self.work.is_dir() or any(p.name not in ours and p.suffix != PART for p in self.work.iterdir()):
+        if self.work.exists() and not (
+            self.work.is_dir() and all(p.name in ours or p.suffix == PART for p in self.work.iterdir())
+        ):
             raise UserError(f"{self.work} is in the way: it is no unfinished job; remove it, or choose another name")
-        shutil.rmtree(self.work)
 
     def begin(self, job: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
         """Make the files, or open those of the same job; return how many rows of each part are done."""
         if self.job.exists() and self.done.exists():
             done = self._read(self.done)
+            if any(type(done.get(name)) is not int or not 0 <= done[name] <= shapes[name][0] for name in shapes):
+                raise UserError(f"{self.done} is damaged; remove {self.work} to begin again")
             self._open(shapes)
-            return {name: int(done.get(name, 0)) for name in shapes}
+            return {name: done[name] for name in shapes}
         with guarded(self.work):
+            if not self.job.exists() and self.work.exists():
+                shutil.rmtree(self.work)  # what a call left that was killed as it began or ended
             self.work.mkdir(exist_ok=True)
             write_text(self.job, json.dumps(job, indent=1) + "\n")
             for name, shape in shapes.items():
                 self.maps[name] = np.lib.format.open_memmap(self._file(name), "w+", np.float32, shape)
+                _reserve(self._file(name))
         self.save(dict.fromkeys(shapes, 0))
         return dict.fromkeys(shapes, 0)
 
@@ -134,3 +136,10 @@ class Store:
                 np.save(self._file(name), array, allow_pickle=False)
         self.maps = {}
         self.work.rename(self.out)
+
+
+def _reserve(path: Path) -> None:
+    """Take the room on disk now: on a full one, writing through a memory map would end the process without a word."""
+    if hasattr(os, "posix_fallocate"):
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)

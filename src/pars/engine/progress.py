@@ -74,7 +74,7 @@ class Lines(Quiet):
 
 
 class TimedLines(Lines):
-    """A plain line every ten seconds and at the end, for work without epochs; a step is a row."""
+    """A plain line every ten seconds and at the end, for work without epochs; what is counted is rows."""
 
     every = 10.0
 
@@ -83,7 +83,8 @@ class TimedLines(Lines):
         self._printed = self._began
 
     def step(self, images: int) -> None:
-        super().step(images)
+        self._done += images
+        self._images += images
         if self._done == self._total or time.monotonic() - self._printed > self.every:
             self._print(f"{self._done} of {self._total}")
             self._printed = time.monotonic()
@@ -92,8 +93,8 @@ class TimedLines(Lines):
 class Bar(Quiet):
     """A rich progress bar with rate, time left and current accuracy."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, console: Console, *, by_rows: bool = False) -> None:
+        self._console, self._by_rows = console, by_rows
 
     def start(self, total_steps: int, done_steps: int, title: str) -> None:
         columns = (
@@ -111,7 +112,7 @@ class Bar(Quiet):
     def step(self, images: int) -> None:
         self._images += images
         rate = self._images / max(time.monotonic() - self._began, 1e-9)
-        self._progress.update(self._task, advance=1, rate=rate)
+        self._progress.update(self._task, advance=images if self._by_rows else 1, rate=rate)
 
     def epoch(self, line: dict[str, Any]) -> None:
         self._progress.update(self._task, note=accuracy_note(line))
@@ -121,8 +122,11 @@ class Bar(Quiet):
 
 
 def watcher(*, epochs: bool = True) -> Watcher:
-    """A bar where a person looks on, lines where a file or a pipe does: one per epoch, or by the clock."""
+    """A bar where a person looks on, lines where a file or a pipe does: one per epoch; without epochs, by the clock.
+
+    What `start` is told are steps; without epochs, rows.
+    """
     console = Console(stderr=True)
     if console.is_terminal:
-        return Bar(console)
+        return Bar(console, by_rows=not epochs)
     return Lines() if epochs else TimedLines()
