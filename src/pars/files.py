@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import secrets
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
 
 from pars.errors import UserError
 
@@ -82,3 +86,18 @@ def write_text(path: Path, text: str) -> None:
         beside.write_text(text, encoding="utf-8")
 
     write_atomically(path, write)
+
+
+def read_arrays(path: Path, names: Sequence[str] | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The arrays (all, or those named) and the note of a safetensors file of ours, without torch."""
+    try:
+        path.open("rb").close()  # safetensors calls a file missing that may not be read
+        with safe_open(str(path), framework="numpy") as file:
+            note = json.loads((file.metadata() or {})["pars"])
+            if not isinstance(note, dict):
+                raise TypeError(f"its note is a {type(note).__name__}")
+            return {name: file.get_tensor(name) for name in (file.keys() if names is None else names)}, note
+    except PermissionError:
+        raise  # it may well be whole
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise UserError(f"{path} is not a file written by pars, or is damaged: {error}") from error

@@ -244,7 +244,7 @@ def test_the_metrics_say_what_was_done(tmp_path: Path) -> None:
     assert lines[-1]["flop"] == labelled * (15 * cost.training + 9 * cost.forward)
     assert lines[-1]["selection"]["raw"]["rows"] == labelled
     assert lines[-1]["selection"]["pseudo"]["rows"] == 3 * labelled
-    names = ["checkpoint.safetensors", "metrics.jsonl", "model.safetensors"]
+    names = ["checkpoint.safetensors", "dynamics.safetensors", "metrics.jsonl", "model.safetensors"]
     names += ["rows-main.safetensors", "rows-warm-up.safetensors"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
 

@@ -37,6 +37,7 @@ class TrainConfig:
     """Which averaged weights the run ends with: the last ones, or, judged by held-out given labels, those of an earlier
     stage if its end was clearly better, or those of the best evaluated epoch. The latter two need data.holdout."""
     evaluate_every: int = 1  # epochs
+    dynamics_every: int = 1  # epochs between looks at all rows, for the audit of their labels; 0 = none
     checkpoint_every: int = 1  # epochs
     checkpoint_seconds: float = 600.0  # also inside an epoch, so that a long one is not lost
 
@@ -46,6 +47,8 @@ class TrainConfig:
             if value is not None and not 1 <= value <= LARGEST_COUNT:
                 expected = "expected at least 1" if value < 1 else f"expected at most {LARGEST_COUNT}"
                 raise UserError(f"train.{name} is {value}, {expected}")
+        if not 0 <= self.dynamics_every <= LARGEST_COUNT:
+            raise UserError(f"train.dynamics_every is {self.dynamics_every}, expected 0 (none) to {LARGEST_COUNT}")
         for name in ("lr", "momentum", "weight_decay"):
             if not 0 <= getattr(self, name) <= LARGEST_RATE:
                 expected = f"expected a number of at least 0 and at most {LARGEST_RATE:g}"

@@ -63,6 +63,10 @@ class Feed:
 
         return run_pass
 
+    def weak(self, rows: Tensor, stream: str, epoch: int, step: int) -> Tensor:
+        """Weak views of some rows, with parameters from a stream of their own."""
+        return self._view(rows, f"view/{stream}/weak", "weak", epoch, step)
+
     def _view(self, index: Tensor, stream: str, name: str, epoch: int, step: int) -> Tensor:
         view = self.views.weak if name == "weak" else self.views.strong
         params = view.draw(seeds.generator(self.seed, stream, epoch, step), len(index), tuple(self.inputs.shape[1:]))

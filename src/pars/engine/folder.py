@@ -25,6 +25,7 @@ class RunFolder:
     checkpoint.safetensors   where to resume
     model.safetensors   final weights: `average.` (EMA) and `raw.`
     rows-STAGE.safetensors   what the network thinks of each training row at the end of a stage
+    dynamics.safetensors     what it thought of each row's label in the course of the run: for the audit
     result.json         the outcome in numbers
     lock                there while a process trains, or after it was killed
     """
@@ -38,6 +39,7 @@ class RunFolder:
         self.metrics = path / "metrics.jsonl"
         self.checkpoint = path / "checkpoint.safetensors"
         self.model = path / "model.safetensors"
+        self.dynamics = path / "dynamics.safetensors"
         self.result = path / "result.json"
         self._lock = path / "lock"
 

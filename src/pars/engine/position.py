@@ -55,10 +55,12 @@ def is_count(value: object) -> bool:
     return type(value) is int and value >= 0
 
 
-def check_state(found: Mapping[str, Tensor], initial: Mapping[str, Tensor], where: Path) -> None:
+def check_state(
+    found: Mapping[str, Tensor], initial: Mapping[str, Tensor], where: Path, *, kind: str = "state"
+) -> None:
     """A method may add tensors while it trains; those it began with have to be there, and of their shape."""
     for name, tensor in initial.items():
         if name not in found or found[name].shape != tensor.shape or found[name].dtype != tensor.dtype:
             what = f"{list(found[name].shape)} {found[name].dtype}" if name in found else "missing"
             expected = f"{list(tensor.shape)} {tensor.dtype}"
-            raise UserError(f"{where} does not fit its run: state {name} is {what}, expected {expected}")
+            raise UserError(f"{where} does not fit its run: {kind} {name} is {what}, expected {expected}")

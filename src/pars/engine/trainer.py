@@ -17,6 +17,7 @@ from pars.data import Dataset
 from pars.engine import checkpoint as ck
 from pars.engine.config import TrainConfig
 from pars.engine.device import seed_generators
+from pars.engine.dynamics import Dynamics, spans
 from pars.engine.examine import Examiner
 from pars.engine.feed import Feed, as_tensor
 from pars.engine.folder import RunFolder
@@ -25,6 +26,7 @@ from pars.engine.keep import Kept, averaged, prefers_earlier, put_back, read_kep
 from pars.engine.learner import Curve, Learner, attach
 from pars.engine.meters import EpochMeter
 from pars.engine.order import LABELLED, Rows, Scheduled, lay_out, schedule
+from pars.engine.outcome import save_model, save_rows
 from pars.engine.position import check_state, read_position
 from pars.engine.predict import predict_proba
 from pars.engine.probe import check_network
@@ -90,6 +92,10 @@ class Trainer:
         self.total_steps = self.steps * config.epochs
         self.epoch, self.step = 0, 0  # finished epochs; finished steps of the epoch under way
         self.meter = EpochMeter(self.true_labels)
+        self.dynamics: Dynamics | None = None
+        if config.dynamics_every:
+            when = spans([scheduled.stage.epochs for scheduled in self.schedule])
+            self.dynamics = Dynamics(len(data.train), data.n_classes, when, config.dynamics_every)
         self._saved_at = time.monotonic()
 
     def run(self) -> None:
@@ -104,7 +110,10 @@ class Trainer:
         if self.kept is not None:
             put_back(self.kept, self.nets)
         if self.folder is not None:
-            self._save_model(self.folder)
+            if self.dynamics is not None:
+                note = {"epochs": self.epoch, **self.dynamics.note()}
+                ck.save_tensors(self.folder.dynamics, self.dynamics.rows(self.labels, self.held_out), note)
+            save_model(self.folder, self.learners, self.data, self.epoch, self.kept)
 
     def _run_epoch(self, interrupted: list[bool]) -> None:
         now = self._scheduled(self.epoch)
@@ -195,18 +204,26 @@ class Trainer:
         if notes := self.meter.notes():
             line["notes"] = notes
         last_of_stage = self.epoch == now.first_epoch + now.stage.epochs
-        if self.epoch % self.config.evaluate_every == 0 or last_of_stage:
+        evaluates = self.epoch % self.config.evaluate_every == 0 or last_of_stage
+        looks = self.dynamics is not None and self.dynamics.is_due(self.epoch - 1)
+        if evaluates or looks:
             self.examiner.calibrate(self.nets)
+        if evaluates:
             found, right = self.examiner.examine(self.nets)
             line |= found
             if right is not None and (self.config.keep == "best-epoch" or last_of_stage):
                 line |= self._keep(now.stage.name, right)
+        if self.dynamics is not None and looks:
+            self.dynamics.look([net.average for net in self.nets], self.feed, self.labels, self.epoch - 1)
         if not all(learner.is_finite for learner in self.learners):
             raise UserError(f"a weight is not finite after epoch {self.epoch}; a smaller train.lr may help")
         self.meter = EpochMeter(self.true_labels)
         if self.folder is not None:
             if last_of_stage:
-                self._save_rows(self.folder, now.stage.name)
+                evidence = self.method.evidence(self.state)
+                save_rows(
+                    self.folder, now.stage.name, self.epoch, self.predict_proba(self.inputs), self.labels, evidence
+                )
             self.folder.append_metrics(line)
             if self.epoch % self.config.checkpoint_every == 0 or self.epoch == self.config.epochs:
                 self.save()
@@ -225,35 +242,12 @@ class Trainer:
             self.kept = Kept(self.epoch, stage, right, averaged(self.nets))
         return {"kept": self.kept.epoch}
 
-    def _save_rows(self, folder: RunFolder, stage: str) -> None:
-        """What the averaged network thinks of each training row: for plots and for the audit of labels."""
-        probabilities = self.predict_proba(self.inputs)
-        if not probabilities.isfinite().all():
-            raise UserError(f"the network has no finite answer to some rows after epoch {self.epoch}: it diverged")
-        confidence, predicted = probabilities.max(dim=1)
-        given = probabilities.gather(1, self.labels.cpu().clamp_min(0)[:, None])[:, 0]
-        tensors = {"confidence": confidence, "predicted": predicted, "given_label_confidence": given}
-        tensors |= {f"evidence.{name}": tensor for name, tensor in self.method.evidence(self.state).items()}
-        ck.save_tensors(folder.rows(stage), tensors, {"stage": stage, "epoch": self.epoch})
-
-    def _save_model(self, folder: RunFolder) -> None:
-        tensors = {name: t for i, learner in enumerate(self.learners) for name, t in learner.weights(i).items()}
-        note = {
-            "networks": len(self.nets),
-            "epochs": self.epoch,
-            "classes": self.data.classes,
-            "input_shape": list(self.inputs.shape[1:]),
-            "mean": self.data.mean,
-            "std": self.data.std,
-        }
-        if self.kept is not None:
-            note["kept"] = self.kept.note()
-        ck.save_tensors(folder.model, tensors, note)
-
     def tensors(self) -> dict[str, Tensor]:
         """Everything that training changes."""
         out = {f"state.{name}": tensor for name, tensor in self.state.items()}
         out |= {f"meter.{name}": tensor for name, tensor in self.meter.sums.items()}
+        if self.dynamics is not None:
+            out |= {f"dynamics.{name}": tensor for name, tensor in self.dynamics.tensors.items()}
         for index, learner in enumerate(self.learners):
             out |= learner.tensors(index)
         return out if self.kept is None else out | self.kept.tensors()
@@ -283,6 +277,8 @@ class Trainer:
         check_state(state, self.state, path)
         rows = self.examiner.held_out_rows
         kept = read_kept(note, tensors, path, epoch=at.epoch, rows=rows, nets=self.nets)
+        if self.dynamics is not None:
+            self.dynamics.load(ck.with_prefix("dynamics.", tensors, "cpu"), path)
         stage = self._scheduled(at.epoch if at.step else max(0, at.epoch - 1)).stage  # the one that left it
         for index, (learner, work) in enumerate(zip(self.learners, at.work, strict=True)):
             learner.enter(stage, seed=None)

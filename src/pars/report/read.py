@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError, safe_open
 
 from pars.errors import UserError
+from pars.files import read_arrays
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
@@ -201,16 +201,10 @@ def read_labels(path: Path) -> Labels:
 
 def read_rows(path: Path, n_rows: int) -> RowRecord:
     """The record of a stage end, one entry per row of labels.csv."""
-    try:
-        path.open("rb").close()  # safetensors calls a file missing that may not be read
-        with safe_open(str(path), framework="numpy") as file:
-            note = json.loads((file.metadata() or {})["pars"])
-            epoch = int(note["epoch"])
-            confidence, predicted, given = (file.get_tensor(key) for key in ROW_KEYS)
-    except PermissionError:
-        raise
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{path} is not a row record written by pars, or is damaged: {error}") from error
+    arrays, note = read_arrays(path, ROW_KEYS)
+    confidence, predicted, given = (arrays[key] for key in ROW_KEYS)
+    if type(epoch := note.get("epoch")) is not int:
+        raise UserError(f"{path} is damaged: its epoch is {epoch!r}, expected a whole number")
     for key, values in zip(ROW_KEYS, (confidence, predicted, given), strict=True):
         if values.shape != (n_rows,):
             raise UserError(f"{path}: {key} has shape {list(values.shape)}, labels.csv has {n_rows} rows")

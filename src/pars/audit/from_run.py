@@ -1,0 +1,143 @@
+"""The audit of a training run: of what the averaged network thought of each row in the course of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pars.audit.belief import label_margin
+from pars.audit.check import Array, check_labels, check_probabilities
+from pars.audit.posterior import Floats, Integers, log_probabilities
+from pars.audit.reasons import percent
+from pars.audit.report import AuditReport
+from pars.audit.score import score
+from pars.errors import UserError
+from pars.files import read_arrays
+
+ENOUGH_HELD_OUT = 100  # labelled rows; fewer say nothing certain about the others
+LEARNT_BY_HEART = 0.1  # agreement above what is explained, from which late answers are not used
+LARGEST_SHIFT = 1.0  # logits by which trained labels may lead held-out ones before it is taken off
+COLUMNS = ("margin_early_mean", "margin_late_mean", "p_mean", "p_std", "agree", "forgotten", "first_agree")
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The probabilities an audit goes by, and what has to be said about them."""
+
+    probabilities: Floats
+    warnings: tuple[str, ...]
+
+
+def from_dynamics(
+    dynamics: Mapping[str, Any],
+    labels: npt.ArrayLike | None = None,
+    *,
+    classes: Sequence[str] | None = None,
+    features: npt.ArrayLike | None = None,
+) -> AuditReport:
+    """Audit the rows of a run from `trainer.dynamics.rows(...)` or its file.
+
+    labels [n]: as the run was given them, where other words than its class numbers are wanted. features [n, …]: for the
+    votes of nearest neighbours, such as frozen inputs.
+    """
+    rows = {name: np.asarray(values) for name, values in dynamics.items()}
+    for name in ("late", "given", "held_out"):
+        if name not in rows:
+            raise UserError(f"dynamics have no {name!r}: expected what Dynamics.rows gives")
+    late = check_probabilities(rows["late"], "dynamics['late']")
+    given = rows["given"] if labels is None else labels
+    numbers = check_labels(given, len(late), late.shape[1], classes).numbers
+    early = check_probabilities(rows["early"], "dynamics['early']") if "early" in rows else None
+    chosen = choose(late, early, numbers, rows["held_out"].astype(bool))
+    evidence: dict[str, Array] = {name: rows[name] for name in COLUMNS if name in rows}
+    evidence["label_used"] = (numbers >= 0) & ~rows["held_out"].astype(bool)
+    return score(
+        chosen.probabilities,
+        given,
+        classes=classes,
+        early=early,
+        features=features,
+        evidence=evidence,
+        warnings=chosen.warnings,
+    )
+
+
+def choose(late: Array, early: Array | None, labels: Integers, held_out: npt.NDArray[np.bool_]) -> Chosen:
+    """The mean of early and late answers; early ones alone where late ones repeat labels learnt by heart.
+
+    How far labels are learnt by heart is seen on labels that were held out: on those it cannot have been. Without them
+    the late answers are compared with the early ones. Where nothing was learnt by heart, labels that were trained on
+    lead by as much as held-out ones; what they lead by more is taken off.
+    """
+    trained, probe = (labels >= 0) & ~held_out, (labels >= 0) & held_out
+    has_probe = probe.sum() >= ENOUGH_HELD_OUT and trained.any()
+    if early is None:
+        return shifted(late.astype(np.float64), labels, trained, probe) if has_probe else Chosen(late.astype(float), ())
+    reference = agreement(late, labels, probe) if has_probe else agreement(early, labels, trained)
+    found = agreement(late, labels, trained)
+    words = f"the network repeats {percent(found)} of the labels it was trained on"
+    against = "of those held out" if has_probe else "did so early in training"
+    if found - reference > LEARNT_BY_HEART:
+        out = Chosen(
+            early.astype(np.float64),
+            (f"{words}, {percent(reference)} {against}: it learnt labels by heart; only its early answers are used",),
+        )
+    else:
+        out = Chosen((early.astype(np.float64) + late.astype(np.float64)) / 2, ())
+    if has_probe:
+        after = shifted(out.probabilities, labels, trained, probe)
+        return Chosen(after.probabilities, (*out.warnings, *after.warnings))
+    return out
+
+
+def shifted(p: Floats, labels: Integers, trained: npt.NDArray[np.bool_], probe: npt.NDArray[np.bool_]) -> Chosen:
+    """Take off what trained labels lead by more than held-out ones, where that is more than a little."""
+    log_p = log_probabilities(p)
+    margin = label_margin(log_p, labels)
+    lead = float(margin[trained].mean() - margin[probe].mean())
+    if lead <= LARGEST_SHIFT:
+        return Chosen(p, ())
+    rows = np.flatnonzero(trained)
+    log_p[rows, labels[rows]] -= lead
+    out = np.exp(log_p)
+    words = f"labels that were trained on lead held-out ones by {lead:.1f} logits; that much is taken off"
+    return Chosen(out / out.sum(axis=1, keepdims=True), (words,))
+
+
+def agreement(p: Array, labels: Integers, rows: npt.NDArray[np.bool_]) -> float:
+    """Share of these rows whose label is the prediction."""
+    return float((p[rows].argmax(axis=1) == labels[rows]).mean()) if rows.any() else 0.0
+
+
+def audit_run(folder: str | Path, *, features: npt.ArrayLike | None = None) -> AuditReport:
+    """Audit the labels of a finished run from its folder alone."""
+    path = Path(folder)
+    if not (path / "config.toml").exists():
+        raise UserError(f"{path} is not a run: {path / 'config.toml'} is missing")
+    if not (path / "model.safetensors").exists():
+        raise UserError(f"{path} is not finished: `pars resume {path}` completes it")
+    file = path / "dynamics.safetensors"
+    if not file.exists():
+        raise UserError(
+            f"{file} is missing: the run was trained with train.dynamics_every = 0, so nothing was recorded"
+        )
+    arrays, _ = read_arrays(file)
+    classes = read_classes(path / "model.safetensors")
+    try:
+        return from_dynamics(arrays, classes=classes, features=features)
+    except UserError as error:
+        raise UserError(f"{file}: {error}") from error
+
+
+def read_classes(path: Path) -> list[str]:
+    """The names of a run's classes, in the order of its network."""
+    _, note = read_arrays(path, names=())
+    classes = note.get("classes")
+    if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
+        raise UserError(f"{path} is damaged: classes are {classes!r}, expected a list of names")
+    return classes
