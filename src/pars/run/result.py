@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pars.errors import UserError
@@ -26,5 +27,5 @@ def summarise(lines: list[dict[str, Any]]) -> dict[str, Any]:
     return out
 
 
-def ending(line: dict[str, Any]) -> dict[str, Any]:
+def ending(line: Mapping[str, Any]) -> dict[str, Any]:
     return {key: line[key] for key in ("stage", "epoch", "flop", "test", "holdout") if key in line}
