@@ -78,7 +78,9 @@ def few_rows(name: str, epochs: int) -> Trainer:
         tuple("abcdefghij"),
     )
     config = run.preset("features")(NoiseConfig(), name)
-    config = replace(config, train=replace(config.train, epochs=epochs, batch_size=20, evaluate_every=epochs))
+    config = replace(
+        config, train=replace(config.train, epochs=epochs, batch_size=20, evaluate_every=epochs, dynamics_every=0)
+    )
     return run.build(config, run.prepare(config, data), None)
 
 
@@ -130,7 +132,7 @@ def cost() -> None:
         found: dict[str, tuple[float, float]] = {}
         for which in ("ce", name):
             config = run.preset("images")(NoiseConfig(), which)
-            config = replace(config, train=replace(config.train, epochs=10, evaluate_every=10))
+            config = replace(config, train=replace(config.train, epochs=10, evaluate_every=10, dynamics_every=0))
             trainer = run.build(config, run.prepare(config, data), None)
             trainer.watcher = clock = Clock(trainer)
             trainer.run()
