@@ -56,6 +56,7 @@ class Cell:
 PAPER_ABLATION: dict[str, tuple[str, dict[str, Any]]] = {
     "without NL": ("pars", {"raw_negative": "none", "pseudo_negative": False}),
     "without pseudo loss": ("pars", {"pseudo": False}),
+    "NL on pseudo-labels only": ("pars", {"raw_negative": "none"}),
 }
 READINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "paper, literal": ("pars-paper", {}),
@@ -66,6 +67,7 @@ READINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "robust loss on ambiguous rows only": ("pars", {"raw_anchor": "ambiguous"}),
     "without class balance": ("pars", {"lambda_R": 0.0}),
     "robust loss on pseudo-labels": ("pars", {"pseudo_positive": "robust"}),
+    "balance of the batch alone": ("pars", {"balance_memory": 0.0}),
     "tau 0.8": ("pars", {"tau": 0.8}),
     "tau 0.99": ("pars", {"tau": 0.99}),
 }
