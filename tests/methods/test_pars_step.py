@@ -24,7 +24,7 @@ from methods.reference import (
     step,
 )
 from pars.losses import cross_entropy, parse
-from pars.methods import PARS, Losses, Network
+from pars.methods import PARS, Losses, Network, Task
 from pars.methods.parts.votes import label_odds
 
 deterministic = settings(derandomize=True, deadline=None, max_examples=150)
@@ -252,3 +252,20 @@ def test_labels_weigh_as_much_as_they_agree_with_sure_predictions() -> None:
     ):
         assert label_odds(logits, torch.tensor(labels), sure).item() == pytest.approx(odds, rel=1e-6)
     assert label_odds(logits, torch.tensor([1, 1, 1, 0, 0, 1]), torch.zeros(6, dtype=torch.bool)) == 1  # nobody to ask
+
+
+def test_predictions_are_held_near_the_prior_that_the_state_has() -> None:
+    logits, labels = random_logits(3), random_labels(3)
+    prior = np.array([0.1, 0.2, 0.3, 0.4])
+    losses = PARS(prior="labels", trust="full").main_step(
+        step(logits, labels, state={"prior": torch.from_numpy(prior).float()})
+    )
+    h = torch.softmax(logits["more/strong"].detach().double(), dim=1).mean(dim=0).numpy()
+    assert losses["balance"].item() == pytest.approx(float((prior * np.log(prior / h)).sum()), rel=1e-5)
+
+
+def test_a_prior_from_labels_is_how_often_they_are_given() -> None:
+    given = torch.tensor([0, 1, 1, 1, -1, 2, 2, 0])
+    state = PARS(prior="labels", trust="full").initial_state(Task(8, 3, given, 10))
+    assert_allclose(state["prior"], np.array([2, 3, 2]) / 7, rtol=1e-6)
+    assert "prior" not in PARS().initial_state(Task(8, 3, given, 10))
