@@ -25,7 +25,7 @@ from methods.reference import (
     step,
 )
 from pars.losses import cross_entropy, parse
-from pars.methods import PARS, Losses, Network
+from pars.methods import PARS, Losses, Network, Task
 from pars.methods.parts.votes import label_odds
 
 deterministic = settings(derandomize=True, deadline=None, max_examples=150)
@@ -275,3 +275,20 @@ def test_the_balance_is_that_of_the_last_batches_with_the_gradient_of_this_one()
     found = logits["more/strong"].grad
     assert found is not None
     assert_allclose(found.numpy(), expected.numpy(), rtol=1e-4, atol=1e-7)
+
+
+def test_predictions_are_held_near_the_prior_that_the_state_has() -> None:
+    logits, labels = random_logits(3), random_labels(3)
+    prior = np.array([0.1, 0.2, 0.3, 0.4])
+    losses = PARS(prior="labels", trust="full").main_step(
+        step(logits, labels, state={"prior": torch.from_numpy(prior).float()})
+    )
+    h = torch.softmax(logits["more/strong"].detach().double(), dim=1).mean(dim=0).numpy()
+    assert losses["balance"].item() == pytest.approx(float((prior * np.log(prior / h)).sum()), rel=1e-5)
+
+
+def test_a_prior_from_labels_is_how_often_they_are_given() -> None:
+    given = torch.tensor([0, 1, 1, 1, -1, 2, 2, 0])
+    state = PARS(prior="labels", trust="full").initial_state(Task(8, 3, given, 10))
+    assert_allclose(state["prior"], np.array([2, 3, 2]) / 7, rtol=1e-6)
+    assert "prior" not in PARS().initial_state(Task(8, 3, given, 10))

@@ -109,3 +109,9 @@ def robust_loss_for(facts: Facts) -> str:
     ['gce(q=0.7)', 'gce(q=0.7)', 'gce(q=0.37)']
     """
     return f"gce(q={min(0.7, math.log(5) / math.log(facts.n_classes)):.2g})"
+
+
+def method_for(name: str) -> dict[str, Any]:
+    """PARS: predictions are held near how often each label is given. Classes of real data are rarely equally common,
+    and wrong labels make the given shares more equal than the true ones, so this errs towards uniform, not away."""
+    return {"prior": "labels"} if name == "pars" else {}

@@ -22,8 +22,8 @@ NUMBERS = {"epochs": "train", "batch_size": "train", "lr": "train", "holdout": "
 def configuration(params: Mapping[str, Any], dataset: Dataset, seed: int) -> run.RunConfig:
     """The configuration of a fit; a UserError names a parameter that makes no sense."""
     facts = facts_of(dataset)
-    changes = auto.settings(facts)
     method = by_name(params["method"], Setting(robust=auto.robust_loss_for(facts)))
+    changes = auto.settings(facts) | {"method": auto.method_for(params["method"])}
     base = run.overlay(run.RunConfig(method=method, seed=seed), changes)
     config = run.overlay(base, {**chosen(params), "device": params["device"]})
     return (
@@ -34,7 +34,7 @@ def configuration(params: Mapping[str, Any], dataset: Dataset, seed: int) -> run
 
 
 def keep_for(config: run.RunConfig, dataset: Dataset) -> Keep:
-    """The better stage of a method with several, the best epoch of one with one; without a holdout the last."""
+    """The better stage of a method with several, else the best epoch; where nothing is held out, the last."""
     if not config.data.holdout:
         return "last"
     labels = torch.from_numpy(dataset.train.labels)

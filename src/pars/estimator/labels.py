@@ -29,6 +29,7 @@ def read_labels(estimator: Any, y: Any, rows: Any, unlabeled: Any) -> tuple[Labe
     if isinstance(unlabeled, str) and unlabeled == REFUSE:
         given = column_or_1d(y, warn=True)
         missing = np.zeros(len(given), dtype=bool)
+        check_none_missing(given)
     else:
         given = column_or_1d(np.asarray(y, dtype=object), warn=True)
         missing = marked(given, unlabeled)
@@ -48,7 +49,16 @@ def read_labels(estimator: Any, y: Any, rows: Any, unlabeled: Any) -> tuple[Labe
     return labels, classes
 
 
-def marked(given: npt.NDArray[np.object_], unlabeled: Any) -> npt.NDArray[np.bool_]:
+def check_none_missing(given: npt.NDArray[Any]) -> None:
+    found = marked(given, None) if given.dtype.kind in "Of" else np.zeros(0, dtype=bool)
+    if found.any():
+        row = int(np.flatnonzero(found)[0])
+        raise UserError(
+            f"y contains NaN or None: row {row} is {given[row]}; rows without a label are read if unlabeled=None is set"
+        )
+
+
+def marked(given: npt.NDArray[Any], unlabeled: Any) -> npt.NDArray[np.bool_]:
     """Which labels mark a row as unlabelled.
 
     >>> marked(np.array(["cat", None, float("nan"), -1], dtype=object), None)

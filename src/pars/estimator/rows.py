@@ -61,8 +61,10 @@ def reader_of(rows: Any) -> Reader:
     shape = tuple(rows.shape[1:])
     if rows.dtype == np.uint8:
         return Reader(shape)
-    mean, std = column_statistics(rows)
-    return Reader(shape, mean, std)
+    unit = np.abs(rows).max(axis=0)  # first: the square of 1e200 is no number, that of 1e-200 is 0
+    unit[unit == 0] = 1.0
+    mean, std = column_statistics(rows / unit)
+    return Reader(shape, mean * unit, std * unit)
 
 
 def is_images(X: Any) -> bool:

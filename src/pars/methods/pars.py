@@ -14,7 +14,7 @@ from pars.methods.base import LARGEST_RATIO, Method, Task, epochs_of
 from pars.methods.catalogue import Cited, Entry, Recipe, Setting, ours, paper
 from pars.methods.epoch import Epoch
 from pars.methods.parts.ramp import ramp_up
-from pars.methods.parts.votes import accuracy, count_votes, label_odds, trust
+from pars.methods.parts.votes import accuracy, count_votes, label_odds, label_shares, trust, without_floor
 from pars.methods.stage import Draw, Losses, Stage, State
 from pars.methods.step import Batch, Step
 
@@ -61,7 +61,7 @@ class PARS(Method):
     joint_forward: bool = False  # one forward over raw, weak and strong views, as FixMatch; else weak has no gradient
     mask_view: Literal["weak", "strong"] = "weak"  # the view whose confidence selects self-training rows
     pool: Literal["all", "batch"] = "all"  # self-train on a batch of its own, or on the labelled batch's own rows
-    prior: Literal["uniform", "labels"] = "uniform"  # what predictions are balanced towards; labels: as often as given
+    prior: Literal["uniform", "labels"] = "uniform"  # how common classes are (eq. reg): equally, or as given labels say
     ramp: float = 0.0  # share of the main stage over which lambda_S and lambda_R grow from 0
     negatives: int = 1  # complementary classes drawn per row and step
     balance_memory: float = 0.98  # share of earlier batches in the mean prediction of eq. reg; 0 = the batch's own
@@ -87,7 +87,7 @@ class PARS(Method):
         more = {"more": Draw("all", self.mu)} if self.pseudo and self.pool == "all" else {}
         return (
             Stage("warm-up", warm_up, self.warm_up_step),
-            Stage("main", task.epochs - warm_up, self.main_step, more, self.note_trust),
+            Stage("main", task.epochs - warm_up, self.main_step, more, self.before_epoch),
         )
 
     def initial_state(self, task: Task) -> State:
@@ -95,15 +95,17 @@ class PARS(Method):
         if self.pseudo and self.trust == "votes":
             state["votes"] = torch.zeros(task.n_classes)
         if self.prior == "labels":
-            counts = torch.bincount(task.labels[task.labels >= 0], minlength=task.n_classes)
-            state["prior"] = (counts / counts.sum()).float()
+            state["prior"] = label_shares(task.labels, task.n_classes)
         if self.pseudo and self.balance_memory:
             uniform = torch.full((task.n_classes,), 1 / task.n_classes)
             state["mean_prediction"] = state.get("prior", uniform).clone()
         return state
 
-    def note_trust(self, epoch: Epoch) -> None:
+    def before_epoch(self, epoch: Epoch) -> None:
         if "votes" in epoch.state:
+            if self.prior == "labels":
+                shares = label_shares(epoch.given, epoch.n_classes)
+                epoch.state["prior"] = without_floor(shares, epoch.state["votes"])
             epoch.note(trust=float(trust(epoch.state["votes"])), sure_and_right=float(accuracy(epoch.state["votes"])))
 
     def warm_up_step(self, at: Step) -> Losses:

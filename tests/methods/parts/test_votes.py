@@ -8,7 +8,7 @@ import torch
 
 from methods.reference import random_labels, random_logits, step
 from pars.methods import PARS
-from pars.methods.parts.votes import accuracy, count_votes, trust
+from pars.methods.parts.votes import accuracy, count_votes, label_shares, trust, without_floor
 
 
 def votes_of(right: float, noise: float, *, n: int = 400_000, classes: int = 10) -> torch.Tensor:
@@ -72,3 +72,25 @@ def test_a_step_lets_its_labels_vote_after_it_was_weighed() -> None:
     )
     sure = logits["raw/weak"].softmax(1).amax(1) > 0.5
     assert torch.equal(at.state["votes"], count_votes(torch.zeros(4), logits["raw/weak"], labels, sure))
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.2, 0.5, 0.8])
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_how_common_classes_are_shows_through_symmetric_noise(classes: int, noise: float) -> None:
+    true = torch.arange(4, classes + 4) / sum(range(4, classes + 4))
+    given = (1 - noise) * true + noise / classes
+    votes = torch.full((classes,), noise / classes)
+    votes[0] += 1 - noise  # of a network that is right on all rows
+    assert without_floor(given, 1000 * votes).tolist() == pytest.approx(true.tolist(), abs=1e-5)
+
+
+def test_a_class_is_never_thought_gone_and_without_votes_labels_are_taken_at_their_word() -> None:
+    shares = torch.tensor([0.7, 0.25, 0.05])
+    assert without_floor(shares, torch.zeros(3)).tolist() == pytest.approx(shares.tolist())
+    assert without_floor(shares, torch.tensor([1.0, 1.0, 1.0])).min() > 0.01
+
+
+def test_unlabelled_rows_do_not_count_as_a_class() -> None:
+    labels = np.array([2, 0, -1, 2, 2, -1, 0, 1])
+    expected = np.bincount(labels[labels >= 0]) / 6
+    assert label_shares(torch.from_numpy(labels), 3).tolist() == pytest.approx(expected.tolist())

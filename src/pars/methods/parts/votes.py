@@ -43,3 +43,29 @@ def accuracy(votes: Tensor) -> Tensor:
 def trust(votes: Tensor) -> Tensor:
     """0 where half of the sure predictions or more are wrong, 1 where three of five are right."""
     return ((accuracy(votes) - 0.5) / 0.1).clamp(0, 1)
+
+
+def label_shares(labels: Tensor, n_classes: int) -> Tensor:
+    """How common each given label is: [n], -1 = unlabelled -> [K], float32.
+
+    >>> label_shares(torch.tensor([0, 1, -1, 1, 1]), 2)
+    tensor([0.2500, 0.7500])
+    """
+    counts = torch.bincount(labels[labels >= 0], minlength=n_classes)
+    return counts.float() / counts.sum()
+
+
+def without_floor(shares: Tensor, votes: Tensor) -> Tensor:
+    """How common each class is, if labels wrong at random gave every class the floor of the votes. Shapes: [K] -> [K].
+
+    Such labels make classes look more alike than they are. A class keeps about a quarter of its share among labels:
+    the floor is estimated on rows that the network is sure of, and may be too high for the rest.
+
+    >>> votes = torch.tensor([8.0, 2.0])                    # of ten labels two are not the network's choice
+    >>> without_floor(torch.tensor([0.68, 0.32]), votes)    # 0.8 of 0.8 + 0.2 of 0.2: one in five of each is wrong
+    tensor([0.8000, 0.2000])
+    """
+    floor = votes[len(votes) // 2 :].mean() / votes.sum().clamp_min(1e-6)
+    left = (shares - floor).clamp_min(0)
+    found = torch.maximum(left / left.sum().clamp_min(1e-6), shares / 4)
+    return found / found.sum()

@@ -1,0 +1,73 @@
+"""The rules behind the defaults."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pars import run
+from pars.estimator import auto
+from pars.losses import parse
+from pars.methods import Setting, by_name
+
+
+def facts(n: int = 1000, k: int = 10, shape: tuple[int, ...] = (64,), smallest: int | None = None) -> auto.Facts:
+    return auto.Facts(n_labelled=n, n_classes=k, shape=shape, smallest_class=n // k if smallest is None else smallest)
+
+
+shapes = st.one_of(
+    st.integers(1, 5000).map(lambda d: (d,)), st.tuples(st.sampled_from([1, 3]), st.integers(1, 64), st.integers(1, 64))
+)
+
+
+@given(n=st.integers(2, 10**6), k=st.integers(2, 1000), shape=shapes)
+def test_whatever_the_data_the_settings_are_a_configuration(n: int, k: int, shape: tuple[int, ...]) -> None:
+    found = facts(n, k, shape)
+    base = run.RunConfig(method=by_name("pars", Setting(robust=auto.robust_loss_for(found))))
+    config = run.overlay(base, auto.settings(found) | {"method": auto.method_for("pars")})
+    assert 16 <= config.train.batch_size <= 128
+    assert 20 <= config.train.epochs <= 200
+    assert 0 <= config.views.dropout_weak <= config.views.dropout_strong <= 0.5
+    parse(config.method.robust)  # type: ignore[attr-defined]
+
+
+@given(n=st.integers(2, 10**6))
+def test_what_is_held_out_can_tell_stages_apart_and_leaves_most_rows(n: int) -> None:
+    held = auto.holdout_for(facts(n))
+    assert held == 0 or held * n >= 99.9
+    assert held <= 0.2
+
+
+def test_a_few_hundred_rows_are_all_trained_on() -> None:
+    assert auto.holdout_for(facts(499)) == 0
+    assert auto.holdout_for(facts(500)) == 0.2
+    assert auto.holdout_for(facts(5000, smallest=4)) == 0
+
+
+def test_few_rows_take_few_steps() -> None:
+    for n, most in ((20, 80), (100, 200), (1_000, 700), (10_000, 1_700)):
+        batch = auto.batch_size_for(n)
+        assert auto.epochs_for(facts(n), batch) * math.ceil(n / batch) <= most
+
+
+def test_the_settings_that_were_tuned_for_ten_thousand_embeddings_are_met() -> None:
+    config = run.overlay(run.RunConfig(), auto.settings(facts(10_000, 10, (1280,))))
+    tuned = run.preset("features")(run.RunConfig().noise)
+    assert (config.train.epochs, config.train.batch_size) == (tuned.train.epochs, tuned.train.batch_size)
+    assert config.model == tuned.model
+    assert config.views.dropout_strong == pytest.approx(tuned.views.dropout_strong, abs=0.02)
+
+
+def test_a_single_feature_is_blurred_rather_than_dropped() -> None:
+    views = auto.views_for(facts(shape=(1,)))
+    assert views["dropout_strong"] < 0.05
+    assert views["noise"] > 0.2
+
+
+@given(k=st.integers(2, 1000))
+def test_every_class_has_a_gradient_at_the_start(k: int) -> None:
+    q = float(auto.robust_loss_for(facts(k=k)).removeprefix("gce(q=").removesuffix(")"))
+    assert (1 / k) ** q > 0.19
