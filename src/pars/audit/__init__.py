@@ -1,7 +1,18 @@
 """Which labels are wrong, what they should be, and how sure that is (docs/audit.md)."""
 
+from pars.audit.export import FORMATS, Content, write_audit
 from pars.audit.from_run import audit_run, from_dynamics
 from pars.audit.report import AuditReport, Confusion, Review
 from pars.audit.score import score
 
-__all__ = ["AuditReport", "Confusion", "Review", "audit_run", "from_dynamics", "score"]
+__all__ = [
+    "FORMATS",
+    "AuditReport",
+    "Confusion",
+    "Content",
+    "Review",
+    "audit_run",
+    "from_dynamics",
+    "score",
+    "write_audit",
+]

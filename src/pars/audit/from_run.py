@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from pars.audit.belief import label_margin
 from pars.audit.check import Array, check_labels, check_probabilities
-from pars.audit.posterior import Floats, Integers, log_probabilities
+from pars.audit.posterior import Floats, Integers, log_probabilities, sharpened
 from pars.audit.reasons import percent
 from pars.audit.report import AuditReport
 from pars.audit.score import score
@@ -22,15 +22,25 @@ from pars.files import read_arrays
 ENOUGH_HELD_OUT = 100  # labelled rows; fewer say nothing certain about the others
 LEARNT_BY_HEART = 0.1  # agreement above what is explained, from which late answers are not used
 LARGEST_SHIFT = 1.0  # logits by which trained labels may lead held-out ones before it is taken off
-COLUMNS = ("margin_early_mean", "margin_late_mean", "p_mean", "p_std", "agree", "forgotten", "first_agree")
+# Of the dynamics, under the names of a report's columns.
+COLUMNS = {
+    "margin_late_mean": "margin_avg",
+    "margin_early_mean": "margin_early",
+    "p_mean": "p_mean",
+    "p_std": "p_std",
+    "agree": "agree",
+    "forgotten": "forget",
+    "first_agree": "first_agree",
+}
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The probabilities an audit goes by, and what has to be said about them."""
+    """The probabilities an audit goes by, those it leaves aside, and what has to be said about them."""
 
     probabilities: Floats
-    warnings: tuple[str, ...]
+    other: Array | None = None
+    warnings: tuple[str, ...] = ()
 
 
 def from_dynamics(
@@ -54,13 +64,13 @@ def from_dynamics(
     numbers = check_labels(given, len(late), late.shape[1], classes).numbers
     early = check_probabilities(rows["early"], "dynamics['early']") if "early" in rows else None
     chosen = choose(late, early, numbers, rows["held_out"].astype(bool))
-    evidence: dict[str, Array] = {name: rows[name] for name in COLUMNS if name in rows}
-    evidence["label_used"] = (numbers >= 0) & ~rows["held_out"].astype(bool)
+    evidence: dict[str, Array] = {column: rows[name] for name, column in COLUMNS.items() if name in rows}
+    evidence["label_used_in_loss"] = (numbers >= 0) & ~rows["held_out"].astype(bool)
     return score(
         chosen.probabilities,
         given,
         classes=classes,
-        early=early,
+        early=chosen.other,
         features=features,
         evidence=evidence,
         warnings=chosen.warnings,
@@ -77,36 +87,43 @@ def choose(late: Array, early: Array | None, labels: Integers, held_out: npt.NDA
     trained, probe = (labels >= 0) & ~held_out, (labels >= 0) & held_out
     has_probe = probe.sum() >= ENOUGH_HELD_OUT and trained.any()
     if early is None:
-        return shifted(late.astype(np.float64), labels, trained, probe) if has_probe else Chosen(late.astype(float), ())
-    reference = agreement(late, labels, probe) if has_probe else agreement(early, labels, trained)
-    found = agreement(late, labels, trained)
-    words = f"the network repeats {percent(found)} of the labels it was trained on"
-    against = "of those held out" if has_probe else "did so early in training"
-    if found - reference > LEARNT_BY_HEART:
-        out = Chosen(
-            early.astype(np.float64),
-            (f"{words}, {percent(reference)} {against}: it learnt labels by heart; only its early answers are used",),
-        )
+        out = Chosen(late.astype(np.float64))
+    elif words := learnt_by_heart(late, early, labels, trained, probe if has_probe else None):
+        out = Chosen(early.astype(np.float64), late, (words,))
     else:
-        out = Chosen((early.astype(np.float64) + late.astype(np.float64)) / 2, ())
-    if has_probe:
-        after = shifted(out.probabilities, labels, trained, probe)
-        return Chosen(after.probabilities, (*out.warnings, *after.warnings))
-    return out
+        out = Chosen((early.astype(np.float64) + late.astype(np.float64)) / 2, early)
+    return shifted(out, labels, trained, probe) if has_probe else out
 
 
-def shifted(p: Floats, labels: Integers, trained: npt.NDArray[np.bool_], probe: npt.NDArray[np.bool_]) -> Chosen:
+def learnt_by_heart(
+    late: Array, early: Array, labels: Integers, trained: npt.NDArray[np.bool_], probe: npt.NDArray[np.bool_] | None
+) -> str | None:
+    """What shows that late answers repeat labels learnt by heart; none where nothing does."""
+    found = agreement(late, labels, trained)
+    if probe is None:
+        reference, chance, against = agreement(early, labels, trained), 0.0, "early in training"
+    else:
+        reference, against = agreement(late, labels, probe), "of those held out"
+        chance = 2 * float(np.sqrt(reference * (1 - reference) / probe.sum()))
+    if found - reference <= LEARNT_BY_HEART + chance:
+        return None
+    return (
+        f"the network repeats {percent(found)} of the labels it was trained on, {percent(reference)} {against}: "
+        "it learnt labels by heart; only its early answers are used"
+    )
+
+
+def shifted(chosen: Chosen, labels: Integers, trained: npt.NDArray[np.bool_], probe: npt.NDArray[np.bool_]) -> Chosen:
     """Take off what trained labels lead by more than held-out ones, where that is more than a little."""
-    log_p = log_probabilities(p)
+    log_p = log_probabilities(chosen.probabilities)
     margin = label_margin(log_p, labels)
     lead = float(margin[trained].mean() - margin[probe].mean())
     if lead <= LARGEST_SHIFT:
-        return Chosen(p, ())
+        return chosen
     rows = np.flatnonzero(trained)
     log_p[rows, labels[rows]] -= lead
-    out = np.exp(log_p)
     words = f"labels that were trained on lead held-out ones by {lead:.1f} logits; that much is taken off"
-    return Chosen(out / out.sum(axis=1, keepdims=True), (words,))
+    return replace(chosen, probabilities=sharpened(log_p, 1.0), warnings=(*chosen.warnings, words))
 
 
 def agreement(p: Array, labels: Integers, rows: npt.NDArray[np.bool_]) -> float:

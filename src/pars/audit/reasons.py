@@ -38,7 +38,7 @@ def dynamics(report: AuditReport, row: int, name: str) -> list[str]:
         words.append(f"predicted {name} in {percent(columns['agree'][row])} of the epochs")
     if "knn_agree" in columns:
         words.append(f"{percent(columns['knn_agree'][row])} of its neighbours are labelled {name}")
-    if "label_used" in columns and not columns["label_used"][row]:
+    if "label_used_in_loss" in columns and not columns["label_used_in_loss"][row]:
         words.append("held out: this label was never trained on")
     return words
 

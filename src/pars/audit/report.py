@@ -42,7 +42,8 @@ class Review:
 class AuditReport:
     """The audit of n rows and K classes. Per row [n]; a row without a label has NaN, rank 0 and a suggestion.
 
-    given_label, suggested_label, predicted_label   as the labels came: class numbers or names (-1 or "" = none)
+    given, suggested, predicted                     class numbers (-1 = none); predicted = largest probability
+    given_label, suggested_label, predicted_label   the same as the labels came: numbers or names ("" = none)
     label_right_prob   probability that the given label is right
     suggested_prob     probability of the suggested label, the given one considered
     margin             log-odds of the given label against the best other class, before the label is considered
@@ -59,6 +60,7 @@ class AuditReport:
     classes: tuple[str, ...]
     given: Integers
     suggested: Integers
+    predicted: Integers
     given_label: Array
     suggested_label: Array
     predicted_label: Array

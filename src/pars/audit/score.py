@@ -98,6 +98,7 @@ def report_of(
         classes=given.classes,
         given=labels,
         suggested=suggested,
+        predicted=predicted,
         given_label=given.in_own_words(labels),
         suggested_label=given.in_own_words(suggested),
         predicted_label=given.in_own_words(predicted),

@@ -18,6 +18,7 @@ COMMANDS = {
     "resume": "go on with a run that was stopped",
     "evaluate": "accuracy of a run's network on labelled rows",
     "predict": "labels and confidences for rows, as CSV",
+    "audit": "which labels of a run's data are wrong, and what they should be; writes the list",
     "inspect": "what a run trained, its curves and its selection; writes the plots",
     "methods": "what `pars train --method NAME` can be: papers, needs, relative cost",
     "augment-preview": "a picture of what the network sees: weak and strong views of some images",

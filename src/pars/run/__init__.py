@@ -1,6 +1,7 @@
 """Runs: configuration, presets, starting, resuming, loading. The doors (command, demo, benchmarks) use this."""
 
 from pars.run.config import RunConfig
+from pars.run.features import row_features
 from pars.run.load import Classifier, load_run
 from pars.run.prepare import Prepared, prepare
 from pars.run.presets import PRESETS, Preset, preset
@@ -23,5 +24,6 @@ __all__ = [
     "preset",
     "read_toml",
     "resume",
+    "row_features",
     "train",
 ]
