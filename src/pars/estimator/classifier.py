@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,9 +15,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from pars import run
+from pars import audit, run
+from pars.audit import AuditReport
 from pars.data import Dataset, Split, channel_statistics
 from pars.engine import Interrupted, Trainer
+from pars.errors import UserError
 from pars.estimator.configure import configuration
 from pars.estimator.labels import REFUSE, read_labels
 from pars.estimator.model import Model
@@ -45,7 +48,8 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     device: "auto", "cpu" or "cuda". random_state: as everywhere in scikit-learn. verbose: 1 shows progress on stderr.
 
     After fit: classes_, n_features_in_, feature_names_in_ (of a frame), history_ (one dict per epoch), kept_ (stage and
-    epoch of the weights), config_ (everything that was chosen), model_ (the networks).
+    epoch of the weights), config_ (everything that was chosen), model_ (the networks),
+    dynamics_ (what `audit` reads).
     """
 
     def __init__(
@@ -96,6 +100,8 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_, self.config_ = classes, config
         self._note(trainer)
         self.model_ = Model.of(trainer, reader)
+        looked = None if trainer.dynamics is None else trainer.dynamics.rows(trainer.labels, trainer.held_out)
+        self.dynamics_ = None if looked is None else {name: tensor.numpy() for name, tensor in looked.items()}
         return self
 
     def _train(self, config: run.RunConfig, dataset: Dataset) -> Trainer:
@@ -139,6 +145,24 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         probabilities = self.predict_proba(X)
         found: npt.NDArray[Any] = self.classes_[probabilities.argmax(axis=1)]
         return found
+
+    def audit(self, X: Any = None) -> AuditReport:
+        """Which of the labels given to fit are wrong, and what they should be (docs/audit.md).
+
+        X: the rows given to fit, if each row's nearest neighbours shall be asked as well.
+        """
+        check_is_fitted(self)
+        if self.dynamics_ is None:
+            raise UserError("fit recorded nothing to audit: train_params has dynamics_every = 0, expected 1 or more")
+        features = None if X is None else self.model_.reader.apply(read(self, X, fitting=False))
+        found = audit.from_dynamics(self.dynamics_, classes=tuple(map(str, self.classes_)), features=features)
+        columns = {"given_label": found.given, "suggested_label": found.suggested, "predicted_label": found.predicted}
+        return replace(found, **{name: self._labels(numbers) for name, numbers in columns.items()})
+
+    def _labels(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """Class numbers as y had the labels; None for a row without one."""
+        labels: npt.NDArray[Any] = self.classes_[numbers]
+        return np.where(numbers < 0, None, labels.astype(object)) if (numbers < 0).any() else labels
 
 
 class PARSClassifier(RobustClassifier):
