@@ -102,7 +102,7 @@ def test_it_sees_no_true_label_no_test_row_and_no_held_out_row(name: str) -> Non
     used = torch.from_numpy(np.flatnonzero(~HELD))
     ours, theirs = (
         {
-            key: tensor[used] if key.startswith("state.") and tensor.shape[:1] == (60,) else tensor
+            key: tensor[used] if key.startswith(("state.", "dynamics.")) and tensor.shape[:1] == (60,) else tensor
             for key, tensor in trainer.tensors().items()
             if ".running_" not in key or not key.startswith("average.")
         }
