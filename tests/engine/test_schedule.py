@@ -37,7 +37,7 @@ def test_averages_match_a_naive_loop_in_float64(decay: float, ramp: bool) -> Non
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
     average = make_average(module)
-    averaged, weights = list(average.parameters()), list(module.parameters())
+    averaged, weights = tuple(average.parameters()), tuple(module.parameters())
     expected = {name: p.detach().double().numpy().copy() for name, p in module.named_parameters()}
     for t in range(60):
         with torch.no_grad():

@@ -14,6 +14,7 @@ from pars.augment.cached import Cached
 from pars.augment.crop import CentreCrop, CropFlip, PadMode
 from pars.augment.dropout import FeatureDropout
 from pars.augment.finish import AsFloat, Normalise
+from pars.augment.geometry import LARGEST_SIDE
 from pars.augment.light import Light
 from pars.augment.randaugment import Flavour, RandAugment
 from pars.augment.resized import ResizedCrop
@@ -187,8 +188,19 @@ def _check(
                 f"views.mix = {config.mix} needs a bank of rows of shape {list(shape)} to mix with, got {got}"
             )
         return
-    if len(shape) != 3:
-        raise UserError(f"an image has shape [C, H, W], got {list(shape)}")
+    if len(shape) != 3 or 0 in shape:
+        raise UserError(f"an image has shape [C, H, W], none of them 0, got {list(shape)}")
+    if config.strong in ("randaugment", "autoaugment"):
+        if shape[0] not in (1, 3):
+            raise UserError(
+                f"views.strong: {config.strong} knows grey images and those of three colours, these have {shape[0]} "
+                "channels; light would do"
+            )
+        if max(shape[1:]) > LARGEST_SIDE:
+            raise UserError(
+                f"views.strong: {config.strong} moves images of up to {LARGEST_SIDE} pixels a side, these have "
+                f"{shape[1]}×{shape[2]}; light would do, or smaller images"
+            )
     if len(mean) != shape[0] or len(std) != shape[0] or not all(s > 0 for s in std):
         raise UserError(f"{shape[0]} channels need as many means and positive stds, got {list(mean)} and {list(std)}")
     if config.size is not None and not 1 <= config.size <= min(shape[1:]):

@@ -83,6 +83,8 @@ def program(op: Ints, amount: Floats, shape: tuple[int, ...]) -> Params:
 
 def perform(x: Tensor, params: Params, fill: int = 0) -> Tensor:
     """Do each image's program to a copy of it. Shapes: x [n, C, H, W] uint8 -> the same. fill: grey that moves in."""
+    if not len(x):
+        return x.clone()
     group = GROUP[params["op"].cpu().numpy()]  # on the CPU: grouping on a device would wait for it
     if one_by_one(x):
         # As plain numbers: looking one up in a tensor costs as much as some operations do.

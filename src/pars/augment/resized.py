@@ -84,7 +84,7 @@ def _taps(
     centre = (np.arange(size) + 0.5) * scale
     first = np.maximum(np.floor(centre - support + 0.5), 0)
     beyond = np.minimum(np.floor(centre + support + 0.5), length)
-    taps = np.arange(int((beyond - first).max()))[:, None, None]
+    taps = np.arange(int((beyond - first).max(initial=1)))[:, None, None]
     # Reciprocals and this order of operations are Pillow's: a last bit decides a rounding now and then.
     weight = np.maximum(1 - np.abs((taps + first - centre + 0.5) * (1.0 / support)), 0) * (first + taps < beyond)
     weight *= 1.0 / weight.sum(axis=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +22,7 @@ def decay_at(step: int, *, decay: float, ramp: bool) -> float:
 
 
 @torch.no_grad()
-def update_average(average: Sequence[Tensor], weights: Sequence[Tensor], decay: float) -> None:
+def update_average(average: tuple[Tensor, ...], weights: tuple[Tensor, ...], decay: float) -> None:
     """θ̄ ← m·θ̄ + (1-m)·θ, parameter by parameter. Buffers (BatchNorm statistics) are left to `calibrate`."""
     torch._foreach_lerp_(list(average), list(weights), 1 - decay)
 

@@ -38,7 +38,7 @@ class Learner:
     ) -> None:
         self.net = Network(module.train(), make_average(module), attached)
         # Listed once: walking through the modules at every step takes as long as averaging them.
-        self.parameters, self.averaged = list(module.parameters()), list(self.net.average.parameters())
+        self.parameters, self.averaged = tuple(module.parameters()), tuple(self.net.average.parameters())
         self.trainable = [p for p in self.parameters if p.requires_grad]  # a user's network may have frozen parts
         self.run_config = self.config = config
         self.cost = row_cost(module, example)
