@@ -13,13 +13,13 @@ from pars.errors import UserError
 
 COMMANDS = {
     "demo": "plain training, the robust warm-up and PARS side by side on digits with half of the labels wrong",
-    "encode": "frozen features of texts and images, with views of every row, to train on",
     "train": "train from a preset, a TOML file and flags",
     "resume": "go on with a run that was stopped",
     "evaluate": "accuracy of a run's network on labelled rows",
     "predict": "labels and confidences for rows, as CSV",
     "audit": "which labels of a run's data are wrong, and what they should be; writes the list",
     "inspect": "what a run trained, its curves and its selection; writes the plots",
+    "encode": "frozen features of texts and images, with views of every row, to train on",
     "methods": "what `pars train --method NAME` can be: papers, needs, relative cost",
     "augment-preview": "a picture of what the network sees: weak and strong views of some images",
 }
