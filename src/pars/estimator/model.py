@@ -36,7 +36,8 @@ class Model:
         rows = as_tensor(self.reader.apply(checked))
         where = resolve_device(device)  # type: ignore[arg-type]
         networks = self.networks if where == "cpu" else tuple(copy.deepcopy(n).to(where) for n in self.networks)
-        found = torch.cat([self._batch(networks, part, where) for part in rows.split(BATCH[len(self.reader.shape)])])
+        parts = torch.split(rows, BATCH[len(self.reader.shape)])
+        found = torch.cat([self._batch(networks, part, where) for part in parts])
         bad = np.flatnonzero(~found.isfinite().all(dim=1).numpy())
         if bad.size:
             raise UserError(
