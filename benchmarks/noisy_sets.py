@@ -96,8 +96,10 @@ def text_features(texts: list[str], test_texts: list[str]) -> tuple[Floats, Floa
 
 def read(path: Path, text: str, label: str, delimiter: str) -> tuple[list[str], list[str]]:
     with path.open(newline="", encoding="utf-8") as file:
-        quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
-        lines = list(csv.DictReader(file, delimiter=delimiter, quoting=quoting))
+        if delimiter == ",":
+            lines = list(csv.DictReader(file))
+        else:  # titles hold single quotation marks
+            lines = list(csv.DictReader(file, delimiter=delimiter, quoting=csv.QUOTE_NONE))
     return [line[text] for line in lines], [line[label] for line in lines]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -38,12 +39,31 @@ def test_polars_frames_are_read_too() -> None:
     assert model.feature_names_in_.tolist() == list("abcd")
 
 
-def test_a_column_of_words_is_named() -> None:
+@pytest.mark.parametrize("kind", ["str", "category", "object"])
+def test_columns_of_words_are_read_as_categories(kind: str) -> None:
     pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame({"length": [1.0, 2.0, 3.0], "colour": ["red", "blue", "red"]})
-    for column in (frame["colour"], frame["colour"].astype("category"), frame["colour"].astype(object)):
-        with pytest.raises(UserError, match=r"column 'colour' holds words .*first: 'red'.* expected numbers"):
-            PARSClassifier(**QUICK).fit(frame.assign(colour=column), [0, 1, 0])
+    colours = np.array(["red", "blue", "green"])
+    x, y, _ = clouds(90, d=1)
+    frame = pd.DataFrame({"length": 0 * x[:, 0] + np.arange(90) % 7, "colour": pd.Series(colours[y]).astype(kind)})
+    model = PARSClassifier(epochs=20, random_state=0).fit(frame, y)
+    assert model.score(frame, y) == 1.0
+    assert model.feature_names_in_.tolist() == ["length", "colour"]
+    assert model.n_features_in_ == 2
+    assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(frame), model.predict_proba(frame))
+    strange = frame.assign(colour="mauve")
+    assert np.isfinite(model.predict_proba(strange)).all()
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame.rename(columns={"colour": "color"}))
+
+
+def test_words_where_fit_had_numbers_are_refused_and_so_are_texts() -> None:
+    pd = pytest.importorskip("pandas")
+    x, y, _ = clouds(30, d=2)
+    model = PARSClassifier(**QUICK).fit(pd.DataFrame(x, columns=["a", "b"]), y)
+    with pytest.raises(UserError, match="columns of words, expected numbers as in fit"):
+        model.predict(pd.DataFrame({"a": ["x"], "b": ["y"]}))
+    with pytest.raises(UserError, match="X holds texts"):
+        PARSClassifier(**QUICK).fit(["a text", "another"], [0, 1])
 
 
 def test_columns_of_huge_and_of_tiny_numbers_are_told_apart_in_float64() -> None:

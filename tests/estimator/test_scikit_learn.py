@@ -31,14 +31,6 @@ def test_every_check_of_scikit_learn_passes(monkeypatch: pytest.MonkeyPatch) -> 
     assert not any(check["expected_to_fail"] for check in done)
 
 
-@pytest.mark.parametrize("method", ["ce", "elr", "co-teaching"])
-def test_checks_that_fit_often_pass_for_other_methods_too(method: str) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        done = check_estimator(RobustClassifier(method, epochs=25), on_fail=None, on_skip=None)
-    assert [check["check_name"] for check in done if check["status"] == "failed"] == []
-
-
 def test_importing_the_package_imports_neither_torch_nor_scikit_learn() -> None:
     code = "import sys, pars; print({'torch', 'sklearn'} & set(sys.modules)); pars.PARSClassifier"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -89,16 +81,21 @@ def test_the_same_seed_gives_the_same_bits_and_another_one_others() -> None:
     assert not np.array_equal(first, fitted(2))
 
 
+def numpy_state() -> Any:
+    state: Any = np.random.get_state()  # noqa: NPY002
+    return np.append(state[1], state[2])
+
+
 def test_it_leaves_the_random_states_and_threads_of_a_program_alone() -> None:
     import torch
 
     x, y, _ = clouds()
     torch.manual_seed(3)
     np.random.seed(3)  # noqa: NPY002
-    before = torch.random.get_rng_state(), np.random.get_state()[1].copy(), torch.get_num_threads()  # noqa: NPY002
+    before = torch.random.get_rng_state(), numpy_state(), torch.get_num_threads()
     PARSClassifier(**QUICK).fit(x, y).predict(x)
     assert torch.equal(before[0], torch.random.get_rng_state())
-    assert_array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002
+    assert_array_equal(before[1], numpy_state())
     assert before[2] == torch.get_num_threads()
 
 

@@ -49,7 +49,7 @@ def batch_size_for(n: int) -> int:
     >>> [batch_size_for(n) for n in (2, 150, 500, 1500, 50_000)]
     [16, 16, 32, 128, 128]
     """
-    return 2 ** min(7, max(4, round(math.log2(max(1, n / 10)))))
+    return 1 << min(7, max(4, round(math.log2(max(1, n / 10)))))
 
 
 def epochs_for(facts: Facts, batch_size: int) -> int:

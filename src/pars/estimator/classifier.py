@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,15 +14,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from pars import audit, run
-from pars.audit import AuditReport
+from pars import run
+from pars.audit import AuditReport, from_dynamics
 from pars.data import Dataset, Split, channel_statistics
 from pars.engine import Interrupted, Trainer
 from pars.errors import UserError
 from pars.estimator.configure import configuration
 from pars.estimator.labels import REFUSE, read_labels
 from pars.estimator.model import Model
-from pars.estimator.rows import read, reader_of
+from pars.estimator.rows import learn
 from pars.estimator.watch import Recorder
 
 
@@ -48,8 +47,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     device: "auto", "cpu" or "cuda". random_state: as everywhere in scikit-learn. verbose: 1 shows progress on stderr.
 
     After fit: classes_, n_features_in_, feature_names_in_ (of a frame), history_ (one dict per epoch), kept_ (stage and
-    epoch of the weights), config_ (everything that was chosen), model_ (the networks),
-    dynamics_ (what `audit` reads).
+    epoch of the weights), config_ (everything that was chosen), model_ (the networks), dynamics_ (what `audit` reads).
     """
 
     def __init__(
@@ -87,11 +85,9 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train on rows X and given labels y [n]; X: [n, d] numbers, uint8 images, a tensor or a frame of numbers."""
-        checked = read(self, X, fitting=True)
-        labels, classes = read_labels(self, y, checked, self.unlabeled)
-        reader = reader_of(checked)
+        rows, reader = learn(self, X)
+        labels, classes = read_labels(self, y, rows, self.unlabeled)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        rows = reader.apply(checked)
         mean, std = channel_statistics(rows) if rows.dtype == np.uint8 else ((), ())  # type: ignore[arg-type]
         dataset = Dataset("X", Split(rows, labels), None, tuple(map(str, classes)), mean, std)
         config = configuration(self.get_params(deep=False), dataset, seed)
@@ -100,8 +96,6 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_, self.config_ = classes, config
         self._note(trainer)
         self.model_ = Model.of(trainer, reader)
-        looked = None if trainer.dynamics is None else trainer.dynamics.rows(trainer.labels, trainer.held_out)
-        self.dynamics_ = None if looked is None else {name: tensor.numpy() for name, tensor in looked.items()}
         return self
 
     def _train(self, config: run.RunConfig, dataset: Dataset) -> Trainer:
@@ -125,6 +119,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         last = self.history_[-1]
         kept = trainer.kept
         self.kept_ = {"stage": last["stage"], "epoch": last["epoch"]} if kept is None else kept.note()
+        self.dynamics_ = None if trainer.dynamics is None else recorded(trainer)
         if self.kept_["stage"] != last["stage"]:
             accuracy = {line["epoch"]: line["holdout"]["ema"] for line in self.history_ if "holdout" in line}
             warnings.warn(
@@ -138,7 +133,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> npt.NDArray[np.float32]:
         """Probabilities [n, K], columns in the order of classes_."""
         check_is_fitted(self)
-        return self.model_.predict_proba(read(self, X, fitting=False), self.device)
+        return self.model_.predict_proba(self.model_.reader.read(self, X), self.device)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The most probable class of each row [n]."""
@@ -147,22 +142,25 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return found
 
     def audit(self, X: Any = None) -> AuditReport:
-        """Which of the labels given to fit are wrong, and what they should be (docs/audit.md).
+        """Which of the labels that were fitted are wrong, and what they should be; from this one fit (docs/audit.md).
 
-        X: the rows given to fit, if each row's nearest neighbours shall be asked as well.
+        X: the rows of fit once more, for the votes of nearest neighbours: one more estimate, one more reason in words.
         """
         check_is_fitted(self)
         if self.dynamics_ is None:
-            raise UserError("fit recorded nothing to audit: train_params has dynamics_every = 0, expected 1 or more")
-        features = None if X is None else self.model_.reader.apply(read(self, X, fitting=False))
-        found = audit.from_dynamics(self.dynamics_, classes=tuple(map(str, self.classes_)), features=features)
-        columns = {"given_label": found.given, "suggested_label": found.suggested, "predicted_label": found.predicted}
-        return replace(found, **{name: self._labels(numbers) for name, numbers in columns.items()})
+            raise UserError("nothing was recorded to audit by: fitted with train_params={'dynamics_every': 0}")
+        features = None if X is None else self.model_.reader.read(self, X)
+        names = [str(name) for name in self.classes_]
+        numbers = np.array_equal(self.classes_, np.arange(len(names)))
+        labels = None if numbers else np.array([*names, ""])[self.dynamics_["given"]]
+        return from_dynamics(self.dynamics_, labels, classes=names, features=features)
 
-    def _labels(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        """Class numbers as y had the labels; None for a row without one."""
-        labels: npt.NDArray[Any] = self.classes_[numbers]
-        return np.where(numbers < 0, None, labels.astype(object)) if (numbers < 0).any() else labels
+
+def recorded(trainer: Trainer) -> dict[str, npt.NDArray[Any]]:
+    """What `pars.audit` reads: numbers about each row, from the course of training."""
+    assert trainer.dynamics is not None
+    rows = trainer.dynamics.rows(trainer.labels, trainer.held_out)
+    return {name: tensor.numpy() for name, tensor in rows.items()}
 
 
 class PARSClassifier(RobustClassifier):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +11,7 @@ import torch
 from torch import nn
 
 from pars.augment import Views
+from pars.data import Inputs
 from pars.engine import Trainer, as_tensor, predict_proba, resolve_device
 from pars.errors import UserError
 from pars.estimator.rows import Reader
@@ -31,12 +31,13 @@ class Model:
     def of(cls, trainer: Trainer, reader: Reader) -> Model:
         return cls(tuple(net.average.cpu().eval() for net in trainer.nets), reader, trainer.views)
 
-    def predict_proba(self, checked: Any, device: str) -> npt.NDArray[np.float32]:
-        """Probabilities [n, K] of rows that `read` has checked."""
-        rows = as_tensor(self.reader.apply(checked))
+    def predict_proba(self, inputs: Inputs, device: str) -> npt.NDArray[np.float32]:
+        """Probabilities [n, K] of rows that the reader has read."""
+        rows = as_tensor(inputs)
         where = resolve_device(device)  # type: ignore[arg-type]
         networks = self.networks if where == "cpu" else tuple(copy.deepcopy(n).to(where) for n in self.networks)
-        found = torch.cat([self._batch(networks, part, where) for part in rows.split(BATCH[len(self.reader.shape)])])
+        parts = torch.split(rows, BATCH[len(self.reader.shape)])
+        found = torch.cat([self._batch(networks, part, where) for part in parts])
         bad = np.flatnonzero(~found.isfinite().all(dim=1).numpy())
         if bad.size:
             raise UserError(
