@@ -4,13 +4,16 @@ from pars.audit.export import FORMATS, Content, write_audit
 from pars.audit.from_run import audit_run, from_dynamics
 from pars.audit.report import AuditReport, Confusion, Review
 from pars.audit.score import score
+from pars.audit.verify import Checked, Sample
 
 __all__ = [
     "FORMATS",
     "AuditReport",
+    "Checked",
     "Confusion",
     "Content",
     "Review",
+    "Sample",
     "audit_run",
     "from_dynamics",
     "score",

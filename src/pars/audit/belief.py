@@ -4,9 +4,10 @@
    what rows labelled with the class usually reach (`usual_confidence`). The largest is the prediction.
 2. Rows that reach what is usual for some class are *sure*: their true class is nearly certain (τ = ¼). Fit to them how
    labels go wrong (`noise_model`): how often, by class and difficulty, and what they turn into.
-3. The other rows are mislabelled as the model says that rows so hard are; what else disagrees with the network is the
-   network's fault. That gives the sharpness τ of the clean probabilities g = softmax(log p / τ) (`sharpness`).
-4. Bayes: q_i[j] ∝ g_i[j]·P(given label of i | j, difficulty of i).
+3. Honest probabilities are of given labels: take the noise out of them (`NoiseModel.without`).
+4. Other rows are mislabelled as the model says that rows so hard are; what else disagrees with the network is the
+   network's fault. That gives the sharpness τ of the clean probabilities g, those of step 3 to the power 1/τ.
+5. Bayes: q_i[j] ∝ g_i[j]·P(given label of i | j, difficulty of i).
 
 The order matters. Fitted together, soft g without any noise explain noisy labels as well as sharp g with noise do:
 likelihood alone cannot tell an uncertain network from uncertain labels. That sure rows are sure breaks the tie.
@@ -17,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from pars.audit.noise_model import NoiseModel, fit
 from pars.audit.posterior import (
@@ -27,6 +29,7 @@ from pars.audit.posterior import (
     confidence_matched,
     fitted_rows,
     label_temperature,
+    log_sum_exp,
     sharpened,
     spread,
     usual_confidence,
@@ -43,17 +46,17 @@ class Belief:
     """What is believed about n rows; labels of -1 are none."""
 
     labels: Integers
-    logits: Floats  # [n, K] log-probabilities, honest and comparable
-    predicted: Integers  # [n] the largest of them
-    margin: Floats  # [n] of the label: logit above the best other class's; nan = no label
+    honest: Floats  # [n, K] log-probabilities of given labels
+    predicted: Integers  # [n] largest comparable probability
+    margin: Floats  # [n] of the label: comparable log-probability above the best other class's; nan = no label
     difficulty: Floats  # [n] 0..1: rank of the prediction's lead among rows predicted so, 1 = the smallest lead
-    sure: np.typing.NDArray[np.bool_]  # [n] reaches what is usual for some class
+    sure: npt.NDArray[np.bool_]  # [n] reaches what is usual for some class
     noise: NoiseModel
     tau: float
 
-    def clean(self, rows: slice) -> Floats:
+    def clean(self, rows: slice | Integers) -> Floats:
         """g: class probabilities of some rows before the label is considered."""
-        return sharpened(self.logits[rows], self.tau)
+        return sharpened(self.noise.without(self.honest[rows], self.difficulty[rows]), self.tau)
 
     def posterior(self, rows: slice) -> Floats:
         """q: class probabilities of some rows, the label considered; of rows without a label g."""
@@ -65,7 +68,7 @@ class Belief:
 
     def parts(self) -> list[slice]:
         """All rows, so many at a time that their probabilities fit."""
-        n, n_classes = self.logits.shape
+        n, n_classes = self.honest.shape
         size = max(1, CELLS // n_classes)
         return [slice(start, start + size) for start in range(0, n, size)]
 
@@ -73,31 +76,30 @@ class Belief:
 def believe(log_p: Floats, labels: Integers) -> Belief:
     """See the module. Shapes: [n, K], [n]."""
     n_classes = log_p.shape[1]
-    honest = np.log(sharpened(log_p, label_temperature(log_p, labels)))
-    usual = usual_confidence(honest, labels)
-    logits = honest - np.log(usual)
-    predicted = logits.argmax(axis=1)
-    sure = logits.max(axis=1) >= 0
-    difficulty = rank_within(lead(logits), predicted)
-    labelled = labels >= 0
-    fitted = sure & labelled
+    honest = log_p / label_temperature(log_p, labels)
+    honest -= log_sum_exp(honest)[:, None]
+    comparable = honest - np.log(usual_confidence(honest, labels))
+    predicted = comparable.argmax(axis=1)
+    sure = comparable.max(axis=1) >= 0
+    difficulty = rank_within(lead(comparable), predicted)
+    fitted = sure & (labels >= 0)
     if fitted.sum() < FEWEST_SURE:
-        fitted = labelled
+        fitted = labels >= 0
     some = spread(np.flatnonzero(fitted), max(FITTED_ROWS, CELLS // n_classes))
-    noise = fit(sharpened(logits[some], SURE_TAU), labels[some], difficulty[some])
-    tau = sharpness(logits, labels, difficulty, noise)
-    return Belief(labels, logits, predicted, label_margin(logits, labels), difficulty, sure, noise, tau)
+    noise = fit(sharpened(comparable[some], SURE_TAU), labels[some], difficulty[some])
+    tau = sharpness(honest, labels, difficulty, noise)
+    return Belief(labels, honest, predicted, label_margin(comparable, labels), difficulty, sure, noise, tau)
 
 
-def sharpness(logits: Floats, labels: Integers, difficulty: Floats, noise: NoiseModel) -> float:
+def sharpness(honest: Floats, labels: Integers, difficulty: Floats, noise: NoiseModel) -> float:
     """The temperature of g, the noise being given: the geometric mean of two estimates.
 
     That which makes the given labels most likely is too soft where people err as the network does: it takes their
     shared errors for right answers. That by which g is as sure as the network is accurate (`accuracy`) is too sharp for
     a weak network, whose errors among sure rows were counted as noise.
     """
-    some = fitted_rows(np.flatnonzero(labels >= 0), logits.shape[1])
-    of_some = logits[some]
+    some = fitted_rows(np.flatnonzero(labels >= 0), honest.shape[1])
+    of_some = noise.without(honest[some], difficulty[some])
     likelihood = noise.likelihood(difficulty[some], labels[some])
 
     def value(tau: float) -> float:

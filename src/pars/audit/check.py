@@ -90,7 +90,7 @@ def check_shape(values: Any, shape: tuple[int, ...], name: str) -> Floats:
 def check_rows(right: npt.NDArray[np.bool_], values: Array, expected: str) -> None:
     if not right.all():
         row = int(np.flatnonzero(~right)[0])
-        raise UserError(f"labels: row {row} is {values[row]!r}, expected {expected}")
+        raise UserError(f"labels: row {row} is {values[row : row + 1].tolist()[0]!r}, expected {expected}")
 
 
 def is_given(value: Any) -> bool:

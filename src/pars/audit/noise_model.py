@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pars.audit.posterior import Floats, Integers, sums_by
+from pars.audit.posterior import FLOOR, Floats, Integers, sums_by
 
 BINS = 20  # of difficulty
 STEPS = 30  # of EM, at most
+DECONVOLUTIONS = 3
 PRIOR_VARIANCE_CLASS = 1.0  # of a class's log-odds around those of all classes
 PRIOR_VARIANCE_SLOPE = 9.0
 CONCENTRATIONS = 10.0 ** np.arange(-1, 6.5, 0.5)
@@ -40,6 +41,21 @@ class NoiseModel:
         out: Floats = rates * self.turns_into[:, labels].T
         rows = np.arange(len(labels))
         out[rows, labels] = 1 - rates[rows, labels]
+        return out
+
+    def without(self, log_p: Floats, difficulty: Floats) -> Floats:
+        """Log-probabilities [n, K] of true classes from those of given labels, by Richardson-Lucy deconvolution.
+
+        p(given) = Σ_j g(true j)·P(given | j): a row that is half cat and half dog because half of the dogs are labelled
+        cat is a dog. Few steps: an exact inverse would take the network's errors for information.
+        """
+        rates, p = self.rates(difficulty), np.exp(log_p)
+        g = p
+        for _ in range(DECONVOLUTIONS):
+            expected = g * (1 - rates) + (g * rates) @ self.turns_into
+            ratio = p / np.maximum(expected, 1e-12)
+            g = g * ((1 - rates) * ratio + rates * (ratio @ self.turns_into.T))
+        out: Floats = np.log(np.maximum(g, FLOOR))
         return out
 
 

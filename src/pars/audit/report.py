@@ -13,6 +13,7 @@ import numpy.typing as npt
 from pars.audit.check import Array
 from pars.audit.posterior import Floats, Integers
 from pars.audit.reasons import reason
+from pars.audit.verify import Sample, draw_sample
 from pars.errors import UserError
 
 
@@ -122,6 +123,10 @@ class AuditReport:
         here = float(found[n - 1]) if n else 0.0
         total = float(found[-1])
         return Review(self.suspects[:n], here / n if n else float("nan"), here / total if total else 1.0)
+
+    def verify(self, n: int = 200, *, seed: int = 0) -> Sample:
+        """About n rows for people to check; their verdicts give a noise rate with an interval, and calibrate."""
+        return draw_sample(self.label_right_prob, n, seed)
 
     def summary(self) -> dict[str, Any]:
         """The whole in numbers, as JSON values."""

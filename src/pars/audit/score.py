@@ -11,7 +11,7 @@ from pars.audit.belief import Belief, believe
 from pars.audit.check import Array, GivenLabels, check_labels, check_probabilities, check_shape
 from pars.audit.estimates import plausible_range, three_votes, transition_em
 from pars.audit.neighbours import neighbour_votes
-from pars.audit.posterior import Floats, Integers, fitted_rows, log_probabilities, sharpened, sums_by
+from pars.audit.posterior import Floats, Integers, fitted_rows, log_probabilities, sums_by
 from pars.audit.report import AuditReport, Confusion
 from pars.audit.warn import warnings_about
 
@@ -70,7 +70,7 @@ def report_of(
     warnings: Sequence[str],
 ) -> AuditReport:
     """Verdicts from beliefs."""
-    n, n_classes = belief.logits.shape
+    n, n_classes = belief.honest.shape
     labels, n_choices = given.numbers, min(CHOICES, n_classes)
     right, odds = np.full(n, np.nan), np.full(n, np.nan)
     choices, choice_probs = np.zeros((n, n_choices), np.int64), np.zeros((n, n_choices))
@@ -149,11 +149,11 @@ def other_estimates(belief: Belief, predicted: Integers, views: Mapping[str, Int
         # Confident learning's count: sure rows whose label is neither our prediction nor the network's own.
         "confident": float((belief.sure[rows] & (ours != labels) & (predicted[rows] != labels)).mean()),
     }
-    some = fitted_rows(rows, belief.logits.shape[1])
-    out["transition"] = transition_em(sharpened(belief.logits[some], belief.tau), belief.labels[some])[0]
+    some = fitted_rows(rows, belief.honest.shape[1])
+    out["transition"] = transition_em(belief.clean(some), belief.labels[some])[0]
     if views:
         votes = [belief.predicted[some], *(view[some] for view in views.values())]
-        out["votes"] = three_votes(belief.labels[some], votes, belief.logits.shape[1])
+        out["votes"] = three_votes(belief.labels[some], votes, belief.honest.shape[1])
     return out
 
 

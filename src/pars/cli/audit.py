@@ -75,10 +75,8 @@ def overview(report: AuditReport, top: int) -> Group:
     between = f"plausibly {100 * report.noise_rate_low:.1f} to {100 * report.noise_rate_high:.1f} %"
     lines = [f"{rate} of {report.n_labelled} labels are wrong ({between})"]
     if len(review):
-        share = (
-            f"{100 * review.expected_precision:.0f} % of them wrong, {100 * review.expected_recall:.0f} % of all wrong"
-        )
-        lines.append(f"{len(review)} rows are called wrong: to be expected are {share}")
+        precision, recall = f"{100 * review.expected_precision:.0f} %", f"{100 * review.expected_recall:.0f} %"
+        lines.append(f"{len(review)} rows are called wrong: expect {precision} of them to be; {recall} of all wrong")
     if report.confused:
         pairs = [f"{pair.true} as {pair.given} ({pair.expected_rows:.0f})" for pair in report.confused[:5]]
         lines.append(f"most confused: {', '.join(pairs)}")

@@ -1,0 +1,202 @@
+"""Each part of the audit against a formula written another way."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import minimize, minimize_scalar
+from sklearn.neighbors import NearestNeighbors
+
+from audit.worlds import world
+from pars.audit import neighbours, noise_model
+from pars.audit.belief import accuracy, label_margin, lead
+from pars.audit.estimates import three_votes, transition_em
+from pars.audit.neighbours import neighbour_votes
+from pars.audit.noise_model import NoiseModel, centres, fit, fit_rates, fit_turns
+from pars.audit.posterior import (
+    confidence_matched,
+    label_temperature,
+    log_probabilities,
+    sharpened,
+    spread,
+    usual_confidence,
+)
+
+RNG = np.random.default_rng(0)
+
+
+def test_the_label_temperature_is_the_most_likely_one() -> None:
+    here = world(n=500)
+    log_p = log_probabilities(here.p**2 / (here.p**2).sum(axis=1, keepdims=True))
+
+    def loss(log_tau: float) -> float:
+        q = sharpened(log_p, np.exp(log_tau))
+        return -float(np.log(q[np.arange(500), here.labels]).sum())
+
+    expected = np.exp(minimize_scalar(loss, bounds=(-3, 3), method="bounded", options={"xatol": 1e-8}).x)
+    assert label_temperature(log_p, here.labels) == pytest.approx(expected, rel=1e-3)
+    assert expected == pytest.approx(2, rel=0.15)
+
+
+def test_usual_confidence_is_the_mean_over_rows_labelled_so() -> None:
+    here = world(n=2000)
+    usual = usual_confidence(np.log(here.p), here.labels)
+    for k in range(5):
+        assert usual[k] == pytest.approx(here.p[here.labels == k, k].mean(), abs=0.005)
+
+
+def test_a_matched_temperature_has_the_confidence_asked_for() -> None:
+    logits = 3 * RNG.standard_normal((400, 6))
+    for target in (0.6, 0.8, 0.99):
+        tau = confidence_matched(logits, target)
+        assert sharpened(logits, tau).max(axis=1).mean() == pytest.approx(max(target, 0.0), abs=1e-3) or tau > 0.999
+
+
+def test_rates_are_those_of_a_penalised_logistic_regression() -> None:
+    total = RNG.integers(0, 60, (noise_model.BINS, 3)).astype(float)
+    true = 1 / (1 + np.exp(-(np.array([-2.0, -1.0, 0.5]) + 1.5 * centres()[:, None])))
+    wrong = RNG.binomial(total.astype(int), true).astype(float)
+    mean = np.log((wrong.sum() + 0.5) / (total.sum() - wrong.sum() + 0.5))
+
+    def loss(theta: np.typing.NDArray[np.float64]) -> float:
+        z = theta[:3] + theta[3] * centres()[:, None]
+        likelihood = (wrong * z - total * np.logaddexp(0, z)).sum()
+        return float(-likelihood + ((theta[:3] - mean) ** 2).sum() / 2 + theta[3] ** 2 / 18)
+
+    best = minimize(loss, np.zeros(4), tol=1e-12).x
+    a, b = fit_rates(total, wrong)
+    assert_allclose([*a, b], best, atol=1e-4)
+
+
+def test_rates_of_no_wrong_and_of_only_wrong_labels_are_finite() -> None:
+    total = np.ones((noise_model.BINS, 4)) * [5, 0, 1, 100]
+    for share in (0.0, 1.0):
+        a, b = fit_rates(total, total * share)
+        assert np.isfinite([*a, b]).all()
+        assert (abs(a) < 20).all()
+
+
+def test_turns_are_drawn_together_when_few_and_left_alone_when_many() -> None:
+    rng = np.random.default_rng(1)
+    even = np.stack([rng.multinomial(6, np.ones(30) / 30) for _ in range(30)]).astype(float)
+    assert_allclose(fit_turns(even).sum(axis=1), 1)
+    assert (np.diag(fit_turns(even)) == 0).all()
+    assert fit_turns(even).max() < 0.15  # no cell of one or two rows is believed
+    to_the_next = np.roll(np.eye(30), 1, axis=1) * 40
+    assert fit_turns(to_the_next)[3, 4] > 0.9
+
+
+def test_the_likelihood_of_a_label_is_a_distribution_over_labels() -> None:
+    model = NoiseModel(RNG.standard_normal(4), 1.3, fit_turns(RNG.integers(0, 9, (4, 4)).astype(float)))
+    difficulty = RNG.random(50)
+    total = sum(model.likelihood(difficulty, np.full(50, k)) for k in range(4))
+    assert_allclose(total, 1)
+
+
+def test_taking_the_noise_out_undoes_putting_it_in() -> None:
+    k = 4
+    clean = np.full((4, k), 0.01) + 0.96 * np.eye(k)
+    turns = np.roll(np.eye(k), 1, axis=1)
+    model = NoiseModel(np.full(k, np.log(0.4 / 0.6)), 0.0, turns)
+    noisy = clean @ (0.6 * np.eye(k) + 0.4 * turns)
+    before, after = np.abs(noisy - clean).sum(), np.abs(np.exp(model.without(np.log(noisy), np.zeros(4))) - clean).sum()
+    assert after < 0.35 * before
+
+
+def test_the_noise_model_finds_the_rates_that_made_the_labels() -> None:
+    rng = np.random.default_rng(2)
+    n, k = 20_000, 3
+    true, difficulty = rng.integers(k, size=n), rng.random(n)
+    rates = 1 / (1 + np.exp(-(np.array([-2.0, -1.5, -1.0])[true] + 2.0 * (difficulty - 0.5))))
+    labels = np.where(rng.random(n) < rates, (true + 1) % k, true)
+    clean = np.full((n, k), 0.005)
+    clean[np.arange(n), true] = 0.99
+    model = fit(clean, labels, difficulty)
+    assert_allclose(model.a, [-2.0, -1.5, -1.0], atol=0.1)
+    assert model.b == pytest.approx(2.0, abs=0.2)
+    assert (model.turns_into[np.arange(k), (np.arange(k) + 1) % k] > 0.98).all()
+
+
+def test_accuracy_is_read_off_agreement_with_noisy_labels() -> None:
+    rng = np.random.default_rng(3)
+    n, k = 50_000, 5
+    true = rng.integers(k, size=n)
+    predicted = np.where(rng.random(n) < 0.85, true, (true + rng.integers(1, k, size=n)) % k)
+    labels = np.where(rng.random(n) < 0.3, (true + rng.integers(1, k, size=n)) % k, true)
+    uniform = (1 - np.eye(k)) / (k - 1)
+    model = NoiseModel(np.full(k, np.log(0.3 / 0.7)), 0.0, uniform)
+    assert accuracy(np.eye(k)[predicted], labels, np.zeros(n), model) == pytest.approx(0.85, abs=0.01)
+
+
+def em_by_loops(clean: list[list[float]], labels: list[int], k: int) -> float:
+    t = [[0.8 if i == j else 0.2 / (k - 1) for j in range(k)] for i in range(k)]
+    n, right = len(labels), 0.8
+    given = [(labels.count(j) + 1) / (n + k) for j in range(k)]
+    for _ in range(60):
+        q = []
+        for g, y in zip(clean, labels, strict=True):
+            row = [g[j] * t[j][y] for j in range(k)]
+            q.append([value / sum(row) for value in row])
+        right = sum(row[y] for row, y in zip(q, labels, strict=True)) / n
+        for j in range(k):
+            row = [
+                sum(p[j] for p, y in zip(q, labels, strict=True) if y == c)
+                + 10 * (right * (j == c) + (1 - right) * given[c])
+                for c in range(k)
+            ]
+            t[j] = [value / sum(row) for value in row]
+    return 1 - right
+
+
+def test_the_transition_em_is_that_of_plain_loops() -> None:
+    here = world(n=150, k=3, sharp=6.0)
+    clean = here.p / here.p.sum(axis=1, keepdims=True)
+    rate, transition = transition_em(clean, here.labels)
+    assert rate == pytest.approx(em_by_loops(clean.tolist(), here.labels.tolist(), 3), abs=1e-4)
+    assert_allclose(transition.sum(axis=1), 1)
+
+
+def test_three_independent_voters_give_the_noise_rate() -> None:
+    rng = np.random.default_rng(4)
+    n, k = 6000, 6
+    true = rng.integers(k, size=n)
+    votes = [np.where(rng.random(n) < rate, (true + rng.integers(1, k, size=n)) % k, true) for rate in (0.3, 0.2, 0.25)]
+    assert three_votes(votes[0], votes[1:], k) == pytest.approx(0.3, abs=0.02)
+
+
+@pytest.mark.parametrize("cells", [2**24, 700])
+def test_votes_of_neighbours_are_those_of_scikit_learn(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbours, "CELLS", cells)
+    features, classes = RNG.standard_normal((90, 7)), RNG.integers(4, size=90)
+    classes[::8] = -1
+    votes = neighbour_votes(features, classes, n_classes=4, k=6)
+    centred = features - features.mean(axis=0)
+    voters = np.flatnonzero(classes >= 0)
+    order = NearestNeighbors(n_neighbors=len(voters), metric="cosine").fit(centred[voters]).kneighbors(centred)[1]
+    for row in range(90):
+        nearest = [voters[j] for j in order[row] if voters[j] != row][:6]
+        assert_allclose(votes[row], np.bincount(classes[nearest], minlength=4) / 6)
+
+
+def test_of_many_rows_some_vote(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbours, "VOTERS", 50)
+    true = np.arange(300) % 3
+    features = np.eye(3)[true] + 0.05 * RNG.standard_normal((300, 3))
+    votes = neighbour_votes(features, true, n_classes=3, k=5)
+    assert (votes.argmax(axis=1) == true).all()
+
+
+def test_nobody_has_neighbours_alone() -> None:
+    assert (neighbour_votes(np.ones((1, 2)), np.array([0]), n_classes=2) == 0).all()
+
+
+def test_margin_and_lead_by_hand() -> None:
+    logits = np.array([[3.0, 1.0, 0.0], [0.5, 2.0, 1.5]])
+    assert_allclose(lead(logits), [2.0, 0.5])
+    assert_allclose(label_margin(logits, np.array([1, 1])), [-2.0, 0.5])
+
+
+def test_spread_rows_are_evenly_spread() -> None:
+    assert spread(np.arange(10), 4).tolist() == [0, 3, 6, 9]
+    assert spread(np.arange(3), 4).tolist() == [0, 1, 2]
