@@ -81,8 +81,8 @@ def choose(late: Array, early: Array | None, labels: Integers, held_out: npt.NDA
     """The mean of early and late answers; early ones alone where late ones repeat labels learnt by heart.
 
     How far labels are learnt by heart is seen on labels that were held out: on those it cannot have been. Without them
-    the late answers are compared with the early ones. Where nothing was learnt by heart, labels that were trained on
-    lead by as much as held-out ones; what they lead by more is taken off.
+    late answers repeat too many if they repeat more labels than early ones say are right. Where nothing was learnt by
+    heart, labels that were trained on lead by as much as held-out ones; what they lead by more is taken off.
     """
     trained, probe = (labels >= 0) & ~held_out, (labels >= 0) & held_out
     has_probe = probe.sum() >= ENOUGH_HELD_OUT and trained.any()
@@ -101,7 +101,13 @@ def learnt_by_heart(
     """What shows that late answers repeat labels learnt by heart; none where nothing does."""
     found = agreement(late, labels, trained)
     if probe is None:
-        reference, chance, against = agreement(early, labels, trained), 0.0, "early in training"
+        # Early answers may still be poor: not how many labels they repeat counts, but how many they say are right.
+        right = 1 - score(early, np.where(trained, labels, -1)).noise_rate
+        reference, chance, against = (
+            max(right, agreement(early, labels, trained)),
+            0.0,
+            "were right by its early answers",
+        )
     else:
         reference, against = agreement(late, labels, probe), "of those held out"
         chance = 2 * float(np.sqrt(reference * (1 - reference) / probe.sum()))
