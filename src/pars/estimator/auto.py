@@ -47,7 +47,7 @@ def batch_size_for(n: int) -> int:
     """A tenth of the rows, as a power of two from 16 to 128.
 
     >>> [batch_size_for(n) for n in (2, 150, 500, 1500, 50_000)]
-    [16, 16, 32, 128, 128]
+    [16, 16, 64, 128, 128]
     """
     return 1 << min(7, max(4, round(math.log2(max(1, n / 10)))))
 
