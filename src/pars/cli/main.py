@@ -14,6 +14,8 @@ from pars.errors import UserError
 COMMANDS = {
     "demo": "plain training, the robust warm-up and PARS side by side on digits with half of the labels wrong",
     "train": "train from a preset, a TOML file and flags",
+    "fit": "train on a table, list its wrong labels, and say whether robust training helped",
+    "selftest": "flip some of a table's labels on purpose, and see how many are found",
     "resume": "go on with a run that was stopped",
     "evaluate": "accuracy of a run's network on labelled rows",
     "predict": "labels and confidences for rows, as CSV",

@@ -1,0 +1,118 @@
+"""`pars fit DATA`: train on a table, list its wrong labels, and say whether robust training helped."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pars import audit, data, methods, proof
+from pars.cli.flags import Parser
+from pars.cli.output import add_json_flag, show
+from pars.cli.streams import say
+from pars.cli.table_flags import add_table_flags, table_options
+from pars.data import Table
+from pars.engine import Interrupted, watcher
+from pars.errors import UserError
+from pars.files import write_text
+from pars.proof import Gain, Proof
+
+JOB, RESULT = "job.json", "fit.json"
+
+
+def add_fit_flags(parser: argparse.ArgumentParser) -> None:
+    """What `fit` and `selftest` share."""
+    parser.add_argument("data", metavar="DATA", help="a table, a folder class/name.jpg, or an .npz file")
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="for both runs and the list")
+    add_table_flags(parser, features=True)
+    parser.add_argument("--encoder", metavar="NAME", help="for texts and pictures, as in pars encode")
+    parser.add_argument("--method", default="pars", choices=list(methods.REGISTRY), metavar="NAME")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    add_json_flag(parser)
+
+
+def command(args: Sequence[str]) -> int:
+    parser = Parser(prog="pars fit", description="Train, list the wrong labels, and say whether it helped.")
+    add_fit_flags(parser)
+    parser.add_argument("--test", metavar="FILE", help="a second table with right labels, its columns named alike")
+    options = parser.parse_args(args)
+    table = read(options, options.data)
+    test = None if options.test is None else read(options, options.test, classes=table.classes)
+
+    def work() -> int:
+        found = fitted(options, table, lambda path, apply: proof.save_rows(path, table, table.labels, apply, test))
+        files = audit.write_audit(found.report, options.out / "audit", ["csv"])
+        result = {"out": str(options.out), "method": options.method, **found.summary()}
+        write_text(options.out / RESULT, json.dumps(result, indent=1) + "\n")
+        show(options.json, result, lambda: text(found, options.method, files[0]))
+        return 0
+
+    return going_on(work)
+
+
+def read(options: argparse.Namespace, source: str, **more: Any) -> Table:
+    table = data.read_table(source, **table_options(options), **more)
+    if not (table.labels >= 0).any():
+        raise UserError(f"{source} has no labels to learn from, expected --label COLUMN")
+    return table
+
+
+def fitted(options: argparse.Namespace, table: Table, save: Callable[[Path, Any], None]) -> Proof:
+    """Encode the rows and train, or go on where the same command was stopped."""
+    out: Path = options.out
+    job = {name: str(value) for name, value in vars(options).items() if name not in ("out", "json", "device")}
+    if (out / JOB).exists():
+        if json.loads((out / JOB).read_text(encoding="utf-8")) != job:
+            raise UserError(f"{out} holds another job (see {out / JOB}), expected the same command or a new folder")
+    elif out.exists() and any(out.iterdir()):
+        raise UserError(f"{out} is not empty, expected a new folder")
+    out.mkdir(parents=True, exist_ok=True)
+    write_text(out / JOB, json.dumps(job, indent=1) + "\n")
+    rows = out / proof.ROWS
+    if not rows.exists():
+        save(rows, proof.learn(table, options.encoder, out))
+    return proof.fit(rows, out, method=options.method, seed=options.seed, device=options.device, watch=watcher)
+
+
+def going_on(work: Callable[[], int]) -> int:
+    try:
+        return work()
+    except Interrupted as stop:
+        say("stopped and saved; the same command goes on")
+        return stop.exit_code
+
+
+def text(found: Proof, method: str, listed: Path) -> str:
+    report, review = found.report, found.report.review()
+    between = f"plausibly {100 * report.noise_rate_low:.1f} to {100 * report.noise_rate_high:.1f} %"
+    lines = [
+        f"{100 * report.noise_rate:.1f} % of {report.n_labelled} labels are wrong ({between})",
+        f"{len(review)} are listed in {listed}; expect {100 * review.expected_precision:.0f} % of them to be wrong",
+        *report.warnings,
+        f"did {method} help, against plain training at the same cost?",
+        *line_of("on held-out labels as they are", found.seen, method),
+        *line_of("on right labels, so estimated from these", found.clean, method),
+        *([] if found.tested is None else line_of("on right labels that are known", found.tested, method)),
+        verdict(found, method),
+    ]
+    if found.kept is not None:
+        where = f"stage {found.kept['stage']!r}, epoch {found.kept['epoch']}"
+        lines.append(f"the weights are those of {where}: held-out labels prefer them to the last")
+    return "\n".join(lines)
+
+
+def line_of(where: str, g: Gain, method: str) -> list[str]:
+    between = f"{100 * g.gain:+.1f} points, 95 % interval {100 * g.low:+.1f} to {100 * g.high:+.1f}"
+    return [f"  {where} ({g.rows} rows): {method} {100 * g.first:.1f} %, plain {100 * g.second:.1f} %: {between}"]
+
+
+def verdict(found: Proof, method: str) -> str:
+    judged = found.seen if found.tested is None else found.tested
+    return {
+        "helped": f"yes: {method} helped",
+        "hurt": "no: plain training is better here; use it, or look at the list of labels",
+        "no difference seen": "not proven: the interval holds 0; more held-out rows would tell",
+    }[judged.verdict]

@@ -1,0 +1,99 @@
+"""Train a robust method and plain cross-entropy on the same rows, audit the labels, and say whether it helped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pars import audit, data, run
+from pars.audit import AuditReport
+from pars.data import Dataset
+from pars.engine import RunFolder, Watcher, load_tensors
+from pars.estimator import RobustClassifier
+from pars.estimator.configure import configuration
+from pars.proof.gain import Gain, despite_noise, gain
+from pars.run import RunConfig
+
+LEAST_HELD_OUT = 0.2  # share of few rows, where the automatic settings would hold out none
+ROBUST, PLAIN = "robust", "plain"
+Watch = Callable[[], Watcher | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """What became of a fit. Gains are of the robust method over plain training; accuracies are in 0..1."""
+
+    report: AuditReport
+    held_out: npt.NDArray[np.bool_]  # [n]
+    robust: npt.NDArray[np.int64]  # [n] predictions of every row
+    plain: npt.NDArray[np.int64]
+    seen: Gain  # on held-out labels as they are
+    clean: Gain  # the same, with what wrong labels hide taken into account
+    tested: Gain | None  # on right labels, where some are known
+    kept: dict[str, Any] | None  # the epoch whose weights held-out labels preferred, where that was not the last
+
+    def summary(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        told = {"held_out": self.seen, "without_noise": self.clean, "right_labels": self.tested}
+        gains = {name: None if g is None else asdict(g) | {"verdict": g.verdict} for name, g in told.items()}
+        return {"rows": len(self.held_out), "kept": self.kept, **gains, "labels": self.report.summary()}
+
+
+def fit(rows: Path, out: Path, *, method: str = "pars", seed: int = 0, device: str = "auto", watch: Watch) -> Proof:
+    """Both runs in OUT/robust and OUT/plain; what was begun there before is completed."""
+    dataset = data.arrays(rows)
+    robust = settings(dataset, rows, method, seed, device)
+    result = train(robust, out / ROBUST, watch(), method)
+    plain = settings(dataset, rows, "ce", seed, device)
+    epochs = equal_epochs(plain, dataset, result["flop"])
+    plain = replace(plain, data=robust.data, train=replace(plain.train, epochs=epochs, dynamics_every=0))
+    train(plain, out / PLAIN, watch(), "plain training")
+    kept = result.get("kept")
+    return compare(dataset, out, None if kept is None or kept["epoch"] == result["epochs"] else kept)
+
+
+def settings(dataset: Dataset, rows: Path, method: str, seed: int, device: str) -> RunConfig:
+    """What the estimator would choose, with some rows held out whatever their number."""
+    config = configuration(RobustClassifier(method, device=device).get_params(), dataset, seed)
+    if not config.data.holdout:
+        params = RobustClassifier(method, device=device, holdout=LEAST_HELD_OUT).get_params()
+        config = configuration(params, dataset, seed)
+    return replace(config, data=replace(config.data, name=str(rows)))
+
+
+def equal_epochs(config: RunConfig, dataset: Dataset, flop: float) -> int:
+    """So many epochs that plain training costs what the other run did."""
+    trainer = run.build(config, run.prepare(config, dataset), None)
+    labelled = int((trainer.feed.labels >= 0).sum())
+    return max(1, round(flop / (trainer.learners[0].cost.training * labelled)))
+
+
+def train(config: RunConfig, folder: Path, watcher: Watcher | None, title: str) -> dict[str, Any]:
+    """Begin the run, or go on with it."""
+    if RunFolder(folder).config.exists():
+        return run.resume(folder, watcher=watcher, title=title)
+    return run.train(config, folder, watcher=watcher, title=title)
+
+
+def compare(dataset: Dataset, out: Path, kept: dict[str, Any] | None) -> Proof:
+    labels, inputs = dataset.train.labels, dataset.train.inputs
+    classifiers = [run.load_run(out / name) for name in (ROBUST, PLAIN)]
+    first, second = (each.predict_proba(inputs).argmax(dim=1).numpy() for each in classifiers)
+    held_out = load_tensors(RunFolder(out / ROBUST).dynamics)[0]["held_out"].numpy()
+    judged = held_out & (labels >= 0)
+    report = audit.audit_run(out / ROBUST, features=inputs if inputs.ndim == 2 else None)
+    seen = gain(first[judged], second[judged], labels[judged])
+    tested, right = None, dataset.train.true_labels
+    if dataset.test is not None:
+        ours, theirs = (each.predict_proba(dataset.test.inputs).argmax(dim=1).numpy() for each in classifiers)
+        tested = gain(ours, theirs, dataset.test.labels)
+    elif right is not None:
+        known = held_out & (right >= 0)
+        tested = gain(first[known], second[known], right[known])
+    clean = despite_noise(seen, report.noise_rate, dataset.n_classes)
+    return Proof(report, held_out, first, second, seen, clean, tested, kept)

@@ -1,0 +1,107 @@
+"""`pars fit` and `pars selftest` on a table whose right labels are known."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from run.helpers import snapshot
+from sklearn.datasets import load_wine
+
+from cli.helpers import one_document, pars, refused
+
+NAMES = np.array(["barolo", "grignolino", "barbera"])
+
+
+@pytest.fixture(scope="module")
+def wines(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """178 wines with a quarter of the labels wrong, the right ones in a column of their own."""
+    x, y = load_wine(return_X_y=True)
+    rng = np.random.default_rng(0)
+    given = np.where(rng.random(len(y)) < 0.25, (y + rng.integers(1, 3, len(y))) % 3, y)
+    path = tmp_path_factory.mktemp("wines") / "wines.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["alcohol", "malic", "ash", "phenols", "colour", "proline", "label", "right"])
+        for row, a, b in zip(x[:, [0, 1, 2, 6, 9, 12]].tolist(), NAMES[given], NAMES[y], strict=True):
+            writer.writerow([*row, a, b])
+    return path
+
+
+@pytest.fixture(scope="module")
+def fitted(wines: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("fit") / "out"
+    assert pars("fit", wines, "--label", "label", "--true", "right", "--out", out) == 0
+    return out
+
+
+def test_a_fit_leaves_both_runs_the_list_and_the_proof(fitted: Path, wines: Path) -> None:
+    told = json.loads((fitted / "fit.json").read_text())
+    lines = list(csv.DictReader((fitted / "audit" / "audit.csv").open()))
+    rows = list(csv.DictReader(wines.open()))
+    assert len(lines) == len(rows) == told["rows"]
+    wrong = np.array([row["label"] != row["right"] for row in rows])
+    flagged = np.array([line["is_label_issue"] == "True" for line in lines])
+    assert flagged[wrong].mean() > 0.8
+    assert flagged[~wrong].mean() < 0.1
+    assert [line["given_label"] for line in lines] == [row["label"] for row in rows]
+    judged, right = told["held_out"], told["right_labels"]
+    assert judged["rows"] == right["rows"] == round(0.2 * len(rows))
+    assert judged["low"] <= judged["gain"] <= judged["high"]
+    assert right["first"] > judged["first"]  # a quarter of the labels that judge are wrong themselves
+    assert (fitted / "plain" / "model.safetensors").exists()
+
+
+def test_plain_training_costs_what_the_other_run_did(fitted: Path) -> None:
+    robust, plain = (json.loads((fitted / name / "result.json").read_text())["flop"] for name in ("robust", "plain"))
+    assert plain == pytest.approx(robust, rel=0.02)
+
+
+def test_the_same_command_again_only_tells(fitted: Path, wines: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = snapshot(fitted / "robust") | snapshot(fitted / "plain")
+    capsys.readouterr()
+    assert pars("fit", wines, "--label", "label", "--true", "right", "--out", fitted, "--json") == 0
+    told = one_document(capsys.readouterr().out)
+    assert told["held_out"] == json.loads((fitted / "fit.json").read_text())["held_out"]
+    assert snapshot(fitted / "robust") | snapshot(fitted / "plain") == before
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--label", "colour", "--true", "right"], "holds another job"),
+        (["--label", "label", "--true", "right", "--seed", "1"], "holds another job"),
+        (["--label", "lable"], "'lable'"),
+        ([], "has no labels to learn from, expected --label COLUMN"),
+        (["--label", "label", "--method", "parse"], "invalid choice: 'parse'"),
+    ],
+)
+def test_a_mistake_is_one_line_and_changes_nothing(
+    flags: list[str], said: str, fitted: Path, wines: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said in refused(["fit", wines, *flags, "--out", fitted], fitted, capsys)
+
+
+def test_flipped_labels_are_found_and_mended(wines: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    columns: list[Any] = ["--label", "right", "--features", "alcohol", "malic", "ash", "phenols", "colour", "proline"]
+    assert pars("selftest", wines, *columns, "--flip", "0.15", "--out", tmp_path / "out", "--json") == 0
+    told = one_document(capsys.readouterr().out)
+    assert told["flipped"] == round(0.15 * 178)
+    assert told["auroc"] > 0.95
+    assert told["recall"] > 0.8
+    assert told["precision"] > 0.8
+    assert told["restored"] > 0.8
+    assert told["robust"] > 0.85
+
+
+def test_nothing_or_everything_flipped_is_refused(
+    wines: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for share in ("0", "1", "0.001"):
+        args = ["selftest", wines, "--label", "right", "--flip", share, "--out", tmp_path / "out"]
+        assert "flip" in refused(args, tmp_path, capsys)
