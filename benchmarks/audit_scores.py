@@ -1,6 +1,7 @@
 """pars.audit.score against cleanlab's five label-quality scores on the same out-of-fold probabilities.
 
     python benchmarks/audit_scores.py --oof label_error_oof.npz      # writes results/audit-scores.jsonl, a minute
+    python benchmarks/audit_scores.py --oof … --ablation             # results/audit-ablation.jsonl: parts left out
 
 The file holds, for the sets synthetic20, aggre and worse (CIFAR-10 with synthetic and with human labels), SET_given,
 SET_true, and probabilities SET_resnet18 and SET_swin [50000, 10] as published with cleanlab's label-error benchmark.
@@ -11,8 +12,10 @@ from __future__ import annotations
 
 import argparse
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +24,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from pars import audit
 
-RESULTS = Path(__file__).parent.parent / "results" / "audit-scores.jsonl"
+RESULTS = Path(__file__).parent.parent / "results"
 SETS, MODELS = ("synthetic20", "aggre", "worse"), ("resnet18", "swin")
 BINS = 15
 Floats = npt.NDArray[np.float64]
@@ -30,14 +33,18 @@ Floats = npt.NDArray[np.float64]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--oof", type=Path, required=True)
+    parser.add_argument("--ablation", action="store_true")
     options = parser.parse_args()
+    if options.ablation:
+        ablation(options.oof)
+        return
     with np.load(options.oof) as file:
         lines = [
             cell(name, model, file[f"{name}_{model}"], file[f"{name}_given"], file[f"{name}_true"])
             for name in SETS
             for model in MODELS
         ]
-    RESULTS.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (RESULTS / "audit-scores.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     print(table(lines))
 
 
@@ -65,6 +72,51 @@ def cell(
         "suggestions_right_of_wrong_flagged": round(float((report.suggested_label == true)[flagged].mean()), 4),
         "command": "python benchmarks/audit_scores.py --oof label_error_oof.npz",
     }
+
+
+# What is put in the place of which part.
+VARIANTS: dict[str, tuple[str, Any] | None] = {
+    "as it is": None,
+    "sure rows at tau 0.15": ("pars.audit.belief.SURE_TAU", 0.15),
+    "sure rows at tau 0.2": ("pars.audit.belief.SURE_TAU", 0.2),
+    "sure rows at tau 0.35": ("pars.audit.belief.SURE_TAU", 0.35),
+    "sure rows at tau 0.5": ("pars.audit.belief.SURE_TAU", 0.5),
+    "noise the same for all difficulties": ("pars.audit.noise_model.PRIOR_VARIANCE_SLOPE", 1e-9),
+    "noise not taken out": ("pars.audit.noise_model.DECONVOLUTIONS", 0),
+    "classes not comparable": ("pars.audit.belief.usual_confidence", lambda log_p, labels: np.ones(log_p.shape[1])),
+    "clean probabilities at tau 0.5": ("pars.audit.belief.sharpness", lambda *_: 0.5),
+    "clean probabilities at tau 1": ("pars.audit.belief.sharpness", lambda *_: 1.0),
+}
+
+
+def ablation(path: Path) -> None:
+    """The same figures with one part changed at a time, and how often pars is above cleanlab's default and best."""
+    lines = []
+    with np.load(path) as file:
+        theirs = {(line["set"], line["model"]): line["cleanlab"] for line in read("audit-scores.jsonl")}
+        for variant, change in VARIANTS.items():
+            with nullcontext() if change is None else patch(*change):
+                cells = [one(file, name, model, theirs[name, model]) for name in SETS for model in MODELS]
+            mean = {key: round(float(np.mean([cell[key] for cell in cells])), 4) for key in cells[0]}
+            lines.append({"variant": variant, "mean": mean, "largest_ece": max(cell["ece"] for cell in cells)})
+            print(json.dumps(lines[-1]), flush=True)
+    (RESULTS / "audit-ablation.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def one(file: Any, name: str, model: str, theirs: dict[str, dict[str, float]]) -> dict[str, float]:
+    labels, wrong = file[f"{name}_given"].astype(np.int64), file[f"{name}_given"] != file[f"{name}_true"]
+    report = audit.score(file[f"{name}_{model}"], labels)
+    found = ranking(wrong, report.label_right_prob)
+    return found | {
+        "ece": round(calibration_error(report.label_right_prob, ~wrong), 4),
+        "noise_rate_error": abs(report.noise_rate - float(wrong.mean())),
+        "above_best_auroc": float(found["auroc"] > max(score["auroc"] for score in theirs.values())),
+        "above_best_ap": float(found["ap"] > max(score["ap"] for score in theirs.values())),
+    }
+
+
+def read(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (RESULTS / name).read_text().splitlines()]
 
 
 def cleanlab_scores(p: npt.NDArray[np.float16], labels: npt.NDArray[np.int64]) -> dict[str, Floats]:

@@ -24,7 +24,7 @@ WORLDS: dict[str, World] = {
 }
 
 
-@pytest.fixture(scope="module", params=WORLDS.values(), ids=WORLDS)
+@pytest.fixture(scope="module", params=WORLDS.values(), ids=list(WORLDS))
 def audited(request: pytest.FixtureRequest) -> tuple[World, AuditReport]:
     return request.param, score(request.param.p, request.param.labels)
 
@@ -105,9 +105,9 @@ def test_a_temperature_of_the_network_changes_next_to_nothing() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_half_precision_and_zeros_change_little(dtype: type) -> None:
+def test_half_precision_and_zeros_change_little(dtype: type[np.floating[Any]]) -> None:
     here = WORLDS["half symmetric"]
-    rough = here.p.astype(dtype)
+    rough = np.asarray(here.p, dtype=dtype)
     rough[here.p < 0.02] = 0
     report = score(rough, here.labels)
     assert np.isfinite(report.label_right_prob).all()
@@ -248,7 +248,7 @@ def test_a_review_is_asked_for_in_one_way() -> None:
     report = score(P, [0, 1, 0])
     for wrong in ({"n": 1, "precision": 0.5}, {"n": -1}, {"precision": 1.5}):
         with pytest.raises(UserError):
-            report.review(**wrong)  # type: ignore[arg-type]
+            report.review(**wrong)
 
 
 def test_the_room_does_not_wait_for_torch() -> None:

@@ -24,7 +24,7 @@ class World:
 
     @property
     def wrong(self) -> npt.NDArray[np.bool_]:
-        return self.labels != self.true
+        return np.not_equal(self.labels, self.true)
 
 
 def world(

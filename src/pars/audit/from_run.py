@@ -41,6 +41,7 @@ class Chosen:
     probabilities: Floats
     other: Array | None = None
     warnings: tuple[str, ...] = ()
+    held_out_disagreement: float | None = None
 
 
 def from_dynamics(
@@ -73,6 +74,7 @@ def from_dynamics(
         early=chosen.other,
         features=features,
         evidence=evidence,
+        estimates={} if (rate := chosen.held_out_disagreement) is None else {"held_out": rate},
         warnings=chosen.warnings,
     )
 
@@ -92,7 +94,10 @@ def choose(late: Array, early: Array | None, labels: Integers, held_out: npt.NDA
         out = Chosen(early.astype(np.float64), late, (words,))
     else:
         out = Chosen((early.astype(np.float64) + late.astype(np.float64)) / 2, early)
-    return shifted(out, labels, trained, probe) if has_probe else out
+    if not has_probe:
+        return out
+    disagreement = 1 - agreement(out.probabilities, labels, probe)
+    return replace(shifted(out, labels, trained, probe), held_out_disagreement=disagreement)
 
 
 def learnt_by_heart(
@@ -115,7 +120,7 @@ def learnt_by_heart(
         return None
     return (
         f"the network repeats {percent(found)} of the labels it was trained on, {percent(reference)} {against}: "
-        "it learnt labels by heart; only its early answers are used"
+        "it learnt labels by heart; only its early answers are used, and more labels may be wrong than is said"
     )
 
 

@@ -29,6 +29,7 @@ def score(
     features: npt.ArrayLike | None = None,
     neighbours: npt.ArrayLike | None = None,
     evidence: Mapping[str, Array] | None = None,
+    estimates: Mapping[str, float] | None = None,
     warnings: Sequence[str] = (),
 ) -> AuditReport:
     """Which of the labels are wrong, and what they should be.
@@ -36,7 +37,8 @@ def score(
     probabilities [n, K]: of a classifier that did not learn these very labels by heart: out-of-fold predictions, or
     averages over training (`from_dynamics`). labels [n]: class numbers, or names out of `classes`; -1 = unlabelled.
     early [n, K], features [n, …], neighbours [n, K] (votes of the nearest rows; made from features where not given):
-    further views of the rows, for one more estimate of the noise rate and for the evidence in words.
+    further views of the rows, for one more estimate of the noise rate and for the evidence in words. evidence,
+    estimates, warnings: further columns, noise rates by name, and words that the report is to hold.
 
     >>> p = np.array([[0.9, 0.1]] * 30 + [[0.1, 0.9]] * 30)
     >>> report = score(p, [0] * 30 + [1] * 29 + [0])
@@ -58,7 +60,7 @@ def score(
             given.numbers >= 0, votes[np.arange(len(p)), np.maximum(given.numbers, 0)], np.nan
         )
     belief = believe(log_probabilities(p), given.numbers)
-    return report_of(belief, given, p.argmax(axis=1), views, columns, warnings)
+    return report_of(belief, given, p.argmax(axis=1), views, columns, estimates or {}, warnings)
 
 
 def report_of(
@@ -67,6 +69,7 @@ def report_of(
     predicted: Integers,
     views: Mapping[str, Integers],
     evidence: Mapping[str, Array],
+    more: Mapping[str, float],
     warnings: Sequence[str],
 ) -> AuditReport:
     """Verdicts from beliefs."""
@@ -88,7 +91,7 @@ def report_of(
         joint += sums_by(labels[at], q[own], n_classes).T
     labelled = labels >= 0
     rate = float(1 - right[labelled].mean())
-    estimates = {"posterior": rate, **other_estimates(belief, predicted, views)}
+    estimates = {"posterior": rate, **other_estimates(belief, predicted, views), **more}
     low, high = plausible_range(estimates, int(labelled.sum()))
     true_rows = joint.sum(axis=1, keepdims=True)
     transition = (joint + 1e-9 * np.eye(n_classes)) / (true_rows + 1e-9)

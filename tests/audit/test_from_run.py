@@ -1,0 +1,141 @@
+"""The audit of a run: what was learnt by heart is still found, and a folder says what the memory says."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from run.helpers import tiny
+from sklearn.metrics import roc_auc_score
+
+from audit.worlds import calibration_error, world
+from pars import run
+from pars.audit import audit_run, from_dynamics, score
+from pars.audit.from_run import choose
+from pars.augment import ViewsConfig
+from pars.data import DataConfig
+from pars.engine import TrainConfig, Trainer
+from pars.errors import UserError
+from pars.methods import Supervised
+from pars.models import ModelConfig
+from pars.noise import NoiseConfig
+
+
+def learnt_by_heart(holdout: float) -> tuple[Trainer, Any]:
+    """Plain cross-entropy on digits with 40 % wrong labels, until it repeats nearly all of them."""
+    config = run.RunConfig(
+        data=DataConfig(name="digits", holdout=holdout),
+        noise=NoiseConfig(kind="symmetric", rate=0.4, convention="exclusive"),
+        model=ModelConfig(name="mlp", hidden=(256,)),
+        views=ViewsConfig(weak="none", strong="none"),
+        train=TrainConfig(epochs=40, batch_size=64, lr=0.1, weight_decay=0.0, ema=0.9, evaluate_every=40),
+        method=Supervised(),
+        device="cpu",
+    )
+    prepared = run.prepare(config)
+    trainer = run.build(config, prepared, None)
+    trainer.run()
+    return trainer, prepared.data.train
+
+
+@pytest.fixture(scope="module", params=[0.0, 0.1], ids=["all labels", "some held out"])
+def memorised(request: pytest.FixtureRequest) -> tuple[Trainer, Any]:
+    torch.set_num_threads(1)
+    return learnt_by_heart(request.param)
+
+
+def test_rows_learnt_by_heart_are_still_found(memorised: tuple[Trainer, Any]) -> None:
+    trainer, train = memorised
+    assert trainer.dynamics is not None
+    wrong, used = train.labels != train.true_labels, ~trainer.held_out
+    last = trainer.predict_proba(trainer.inputs).numpy()
+    assert (last.argmax(axis=1) == train.labels)[used].mean() > 0.97  # learnt by heart indeed
+    report = from_dynamics(trainer.dynamics.rows(trainer.labels, trainer.held_out))
+    by_the_end = roc_auc_score(wrong[used], -last[used, train.labels[used]])
+    assert by_the_end < 0.85
+    assert roc_auc_score(wrong[used], -report.label_right_prob[used]) > 0.97
+    assert any("it learnt labels by heart; only its early answers are used" in words for words in report.warnings)
+    assert report.noise_rate == pytest.approx(wrong.mean(), abs=0.1)
+    after = score(last[used], train.labels[used])
+    assert after.noise_rate < 0.1
+    assert calibration_error(after.label_right_prob, ~wrong[used]) > 0.3
+    assert calibration_error(report.label_right_prob, ~wrong) < 0.1
+    if trainer.held_out.any():
+        assert report.noise_rate_low <= wrong.mean() <= report.noise_rate_high
+        assert "held_out" in report.estimators
+
+
+def test_held_out_labels_calibrate_what_was_learnt_by_heart() -> None:
+    """What trained labels lead by is taken off, and nothing is where they do not lead."""
+    here = world(n=4000)
+    held_out = np.arange(4000) % 5 == 0
+    led = np.log(here.p)
+    rows = np.flatnonzero(~held_out)
+    led[rows, here.labels[rows]] += 2.5
+    led = np.exp(led) / np.exp(led).sum(axis=1, keepdims=True)
+    chosen = choose(led, None, here.labels, held_out)
+    assert_allclose(chosen.probabilities, here.p, atol=0.05)
+    assert "that much is taken off" in chosen.warnings[0]
+    assert choose(here.p, None, here.labels, held_out).warnings == ()
+
+
+def test_without_learning_by_heart_early_and_late_count_alike() -> None:
+    here, other = world(n=500), world(n=500, seed=1)
+    chosen = choose(here.p, other.p, here.labels, np.zeros(500, bool))
+    late_agrees = (here.p.argmax(axis=1) == here.labels).mean()
+    assert late_agrees - (other.p.argmax(axis=1) == here.labels).mean() > 0.1
+    assert_array_equal(chosen.probabilities, other.p)  # the late answers repeat labels which the early ones did not
+    assert_allclose(choose(here.p, here.p, here.labels, np.zeros(500, bool)).probabilities, here.p)
+
+
+def test_a_folder_says_what_the_memory_says(tmp_path: Path) -> None:
+    dataset = replace(tiny(), data=DataConfig(name="digits", limit=300, holdout=0.1))
+    run.train(dataset, tmp_path / "run")
+    report = audit_run(tmp_path / "run")
+    trainer = run.build(dataset, run.prepare(dataset), None)
+    trainer.run()
+    assert trainer.dynamics is not None
+    same = from_dynamics(trainer.dynamics.rows(trainer.labels, trainer.held_out), classes=report.classes)
+    assert_array_equal(report.label_right_prob, same.label_right_prob)
+    assert_array_equal(report.rank, same.rank)
+    assert report.summary() == same.summary()
+    assert_array_equal(report.evidence["label_used_in_loss"], ~trainer.held_out)
+    assert report.evidence.keys() >= {"margin_avg", "p_mean", "p_std", "agree", "forget", "first_agree"}
+    held = int(np.flatnonzero(trainer.held_out)[0])
+    assert "held out: this label was never trained on" in report.why[held]
+    features = run.row_features(tmp_path / "run")
+    assert len(features) == 300
+    assert "knn_agree" in audit_run(tmp_path / "run", features=features).evidence
+
+
+def test_rows_of_vectors_are_their_own_features(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).standard_normal((40, 3)).astype(np.float32)
+    np.savez(tmp_path / "x.npz", x=x, y=np.arange(40) % 2)
+    run.train(tiny(data=DataConfig(name=str(tmp_path / "x.npz")), noise=NoiseConfig()), tmp_path / "run")
+    assert_allclose(run.row_features(tmp_path / "run"), (x - x.mean(axis=0)) / x.std(axis=0), atol=1e-5)
+
+
+def test_what_is_no_finished_run_with_dynamics_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is not a run"):
+        audit_run(tmp_path)
+    quiet = tiny(train=TrainConfig(epochs=1, batch_size=64, dynamics_every=0))
+    run.train(quiet, tmp_path / "quiet")
+    with pytest.raises(UserError, match=r"dynamics.safetensors is missing"):
+        audit_run(tmp_path / "quiet")
+    run.train(tiny(), tmp_path / "run")
+    broken = tmp_path / "broken"
+    shutil.copytree(tmp_path / "run", broken)
+    (broken / "dynamics.safetensors").write_bytes(b"x")
+    with pytest.raises(UserError, match=r"dynamics.safetensors is not a file written by pars, or is damaged"):
+        audit_run(broken)
+    (broken / "model.safetensors").unlink()
+    with pytest.raises(UserError, match="is not finished: `pars resume"):
+        audit_run(broken)
+    with pytest.raises(UserError, match="dynamics have no 'late'"):
+        from_dynamics({"given": np.zeros(3)})

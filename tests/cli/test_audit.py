@@ -1,0 +1,65 @@
+"""`pars audit`: what it prints, what it writes, what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cli.helpers import one_document, pars, refused
+
+
+@pytest.fixture
+def finished(digits_run: Path, tmp_path: Path) -> Path:
+    shutil.copytree(digits_run, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_an_audit_is_shown_and_written_beside_its_run(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert pars("audit", finished, "--top", "3") == 0
+    out, err = capsys.readouterr()
+    assert "of 200 labels are wrong (plausibly" in " ".join(out.split())
+    assert "most suspect" in out
+    assert f"wrote {finished / 'audit' / 'audit.csv'}" in err
+    rows = list(csv.DictReader((finished / "audit" / "audit.csv").open()))
+    assert len(rows) == 200
+    assert {row["label_used_in_loss"] for row in rows} == {"True", "False"}  # a tenth is held out
+
+
+def test_json_is_one_document_with_the_suspects(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    formats = "csv, label-studio,fiftyone,argilla,prodigy"
+    capsys.readouterr()
+    assert pars("audit", finished, "--json", "--top", "4", "--out", tmp_path / "out", "--format", formats) == 0
+    document = one_document(capsys.readouterr().out)
+    assert len(document["suspects"]) == 4
+    assert document["suspects"][0].keys() == {"row", "given_label", "suggested_label", "label_right_prob"}
+    names = {"audit.csv", "label-studio.json", "label-studio.xml", "fiftyone.json", "argilla.jsonl", "prodigy.jsonl"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == names | {"summary.json"}
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["n"] == 200
+    assert len(json.loads((tmp_path / "out" / "label-studio.json").read_text())) == 4
+    assert not (finished / "audit").exists()
+
+
+def test_neighbours_add_their_votes(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert pars("audit", finished, "--neighbours") == 0
+    assert "of its neighbours are labelled" in " ".join(capsys.readouterr().out.split())
+    assert "knn_agree" in (finished / "audit" / "audit.csv").read_text().splitlines()[0]
+
+
+def test_mistakes_leave_everything_as_it_was(
+    finished: Path, unfinished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for args, words in (
+        ((finished, "--format", "xls"), "unknown format 'xls'; there are: csv, parquet"),
+        ((finished, "--top", "0"), "--top is 0, expected 1 or more"),
+        ((tmp_path,), "is not a run"),
+        ((unfinished_run,), "is not finished: `pars resume"),
+    ):
+        assert words in refused(("audit", *args), tmp_path, capsys)
+    (finished / "dynamics.safetensors").unlink()
+    assert "dynamics.safetensors is missing" in refused(("audit", finished), tmp_path, capsys)
