@@ -66,7 +66,7 @@ def test_a_wrong_setting_is_named(
         (["predict", "run"], "the following arguments are required: data"),
         (["predict", "run", "x.npz", "--device", "gpu"], "invalid choice: 'gpu'"),
         (["augment-preview", "digits", "x.png", "--views.strong", "much"], "'--views.strong'. Expected one of ("),
-        (["tran"], "unknown command 'tran'; there are: demo, encode, train, "),
+        (["tran"], "unknown command 'tran'; there are: demo, train, "),
     ],
 )
 def test_a_wrong_flag_is_one_line(args: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
