@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -150,10 +151,21 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.dynamics_ is None:
             raise UserError("nothing was recorded to audit by: fitted with train_params={'dynamics_every': 0}")
         features = None if X is None else self.model_.reader.read(self, X)
-        names = [str(name) for name in self.classes_]
-        numbers = np.array_equal(self.classes_, np.arange(len(names)))
-        labels = None if numbers else np.array([*names, ""])[self.dynamics_["given"]]
-        return from_dynamics(self.dynamics_, labels, classes=names, features=features)
+        found = from_dynamics(self.dynamics_, classes=[str(name) for name in self.classes_], features=features)
+        return replace(
+            found,
+            given_label=self._as_given(found.given),
+            suggested_label=self._as_given(found.suggested),
+            predicted_label=self._as_given(found.predicted),
+        )
+
+    def _as_given(self, classes: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """Class numbers [n] as y has the labels; None for a row without one."""
+        labels: npt.NDArray[Any] = self.classes_[classes]
+        if (missing := classes < 0).any():
+            labels = labels.astype(object)
+            labels[missing] = None
+        return labels
 
 
 def recorded(trainer: Trainer) -> dict[str, npt.NDArray[Any]]:
