@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from pars.errors import UserError
 from pars.files import write_atomically
 from pars.report import Tile, contact_sheet
 
+MOST_TILES = 2_000  # half a gigabyte of the largest
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
 Pixels = npt.NDArray[np.uint8]
 
@@ -57,6 +59,10 @@ def command(args: Sequence[str]) -> int:
         if getattr(options, name) < 1:
             raise UserError(f"--{name} is {getattr(options, name)}, expected at least 1")
     pixels = images(options.data, options.root, options.first, options.rows)
+    if (tiles_wanted := len(pixels) * (1 + 2 * options.copies)) > MOST_TILES:
+        raise UserError(
+            f"{tiles_wanted} pictures do not fit on a contact sheet, at most {MOST_TILES} do: fewer --rows or --copies"
+        )
     tiles = preview(pixels, flags.views, first=options.first, copies=options.copies, seed=options.seed)
     sheet = contact_sheet(tiles)
     write_atomically(options.out, lambda beside: sheet.save(beside, "PNG"))
@@ -81,7 +87,12 @@ def images(source: str, root: str | None, first: int, count: int) -> Pixels:
 
 def picture(path: Path) -> Pixels:
     try:
-        with Image.open(path) as opened:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # what is beyond twice that is an error
+            opened = Image.open(path)
+        with opened:
+            if opened.mode[0] in "IF":  # Pillow would make them white
+                raise UserError(f"{path} has pixels of more than 8 bits ({opened.mode}), expected a picture of 8 bits")
             pixels = np.asarray(opened.convert("L" if opened.mode == "L" else "RGB"))
     except FileNotFoundError:
         raise UserError(f"{path} does not exist") from None
@@ -97,7 +108,7 @@ def preview(pixels: Pixels, config: ViewsConfig, *, first: int, copies: int, see
         config, image=True, shape=tuple(pixels.shape[1:]), mean=(0.5,) * channels, std=(0.25,) * channels
     )
     rows = [[Tile(image, f"row {first + i}")] for i, image in enumerate(pixels)]
-    x = torch.from_numpy(np.ascontiguousarray(pixels))
+    x = torch.from_numpy(np.array(pixels, order="C"))
     for name, view in (("weak", views.weak), ("strong", views.strong)):
         for copy in range(copies):
             params = view.draw(seeds.generator(seed, f"preview/{name}/{copy}"), len(x), tuple(x.shape[1:]))
