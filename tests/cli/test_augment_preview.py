@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,17 @@ def test_the_same_seed_gives_the_same_sheet(tmp_path: Path) -> None:
     assert a != c
 
 
+@pytest.mark.parametrize("mode", ["L", "RGB", "RGBA", "LA", "1", "P", "CMYK"])
+@pytest.mark.parametrize("size", [(1, 1), (1, 300), (40, 30)])
+def test_pictures_of_any_kind_and_size(mode: str, size: tuple[int, int], tmp_path: Path) -> None:
+    Image.new(mode, size).save(tmp_path / "picture.tif")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert pars("augment-preview", tmp_path / "picture.tif", tmp_path / "sheet.png", "--copies", 2) == 0
+    with Image.open(tmp_path / "sheet.png") as sheet:
+        assert sheet.width > 100
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
@@ -58,6 +70,8 @@ def test_the_same_seed_gives_the_same_sheet(tmp_path: Path) -> None:
         (("digits", "sheet.png", "--views.size", "9"), "views.size = 9 does not fit images of 8×8"),
         (("digits", "sheet.png", "--views.strong", "dropout"), "views.strong: dropout does not fit images"),
         (("digits", "sheet.png", "--views.strong", "nonsense"), "nonsense"),
+        (("digits", "sheet.png", "--copies", "100000"), "800004 pictures do not fit on a contact sheet, at most 2000"),
+        (("deep.png", "sheet.png"), "deep.png has pixels of more than 8 bits (I;16)"),
     ],
 )
 def test_mistakes_write_nothing(
@@ -70,10 +84,11 @@ def test_mistakes_write_nothing(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text.jpg").write_text("no picture")
+    Image.fromarray(np.full((9, 9), 40_000, np.uint16)).save(tmp_path / "deep.png")
     (tmp_path / "features.npz").symlink_to(features_file)
     assert pars("augment-preview", *args) == 2
     assert words in message(capsys)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["features.npz", "text.jpg"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["deep.png", "features.npz", "text.jpg"]
 
 
 def test_a_full_disk_leaves_the_old_sheet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

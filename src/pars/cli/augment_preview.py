@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,11 @@ from pars.errors import UserError
 from pars.files import write_atomically
 from pars.report import Tile, contact_sheet
 
+<<<<<<< HEAD
+=======
+MOST_TILES = 2_000  # half a gigabyte of the largest
+PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
+>>>>>>> views
 Pixels = npt.NDArray[np.uint8]
 
 
@@ -51,6 +57,10 @@ def command(args: Sequence[str]) -> int:
         if getattr(options, name) < 1:
             raise UserError(f"--{name} is {getattr(options, name)}, expected at least 1")
     pixels = images(options.data, options.root, options.first, options.rows)
+    if (tiles_wanted := len(pixels) * (1 + 2 * options.copies)) > MOST_TILES:
+        raise UserError(
+            f"{tiles_wanted} pictures do not fit on a contact sheet, at most {MOST_TILES} do: fewer --rows or --copies"
+        )
     tiles = preview(pixels, flags.views, first=options.first, copies=options.copies, seed=options.seed)
     sheet = contact_sheet(tiles)
     write_atomically(options.out, lambda beside: sheet.save(beside, "PNG"))
@@ -73,6 +83,25 @@ def images(source: str, root: str | None, first: int, count: int) -> Pixels:
     return np.asarray(rows.inputs[first : first + count], dtype=np.uint8)
 
 
+<<<<<<< HEAD
+=======
+def picture(path: Path) -> Pixels:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # what is beyond twice that is an error
+            opened = Image.open(path)
+        with opened:
+            if opened.mode[0] in "IF":  # Pillow would make them white
+                raise UserError(f"{path} has pixels of more than 8 bits ({opened.mode}), expected a picture of 8 bits")
+            pixels = np.asarray(opened.convert("L" if opened.mode == "L" else "RGB"))
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist") from None
+    except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
+        raise UserError(f"{path} cannot be read as a picture: {error}") from error
+    return pixels[None, None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)[None]
+
+
+>>>>>>> views
 def preview(pixels: Pixels, config: ViewsConfig, *, first: int, copies: int, seed: int) -> list[list[Tile]]:
     """Per image: itself, its weak views, its strong views."""
     channels = pixels.shape[1]
@@ -80,7 +109,7 @@ def preview(pixels: Pixels, config: ViewsConfig, *, first: int, copies: int, see
         config, image=True, shape=tuple(pixels.shape[1:]), mean=(0.5,) * channels, std=(0.25,) * channels
     )
     rows = [[Tile(image, f"row {first + i}")] for i, image in enumerate(pixels)]
-    x = torch.from_numpy(np.ascontiguousarray(pixels))
+    x = torch.from_numpy(np.array(pixels, order="C"))
     for name, view in (("weak", views.weak), ("strong", views.strong)):
         for copy in range(copies):
             params = view.draw(seeds.generator(seed, f"preview/{name}/{copy}"), len(x), tuple(x.shape[1:]))
