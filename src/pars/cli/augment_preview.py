@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,11 +20,7 @@ from pars.errors import UserError
 from pars.files import write_atomically
 from pars.report import Tile, contact_sheet
 
-<<<<<<< HEAD
-=======
 MOST_TILES = 2_000  # half a gigabyte of the largest
-PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
->>>>>>> views
 Pixels = npt.NDArray[np.uint8]
 
 
@@ -83,25 +78,6 @@ def images(source: str, root: str | None, first: int, count: int) -> Pixels:
     return np.asarray(rows.inputs[first : first + count], dtype=np.uint8)
 
 
-<<<<<<< HEAD
-=======
-def picture(path: Path) -> Pixels:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # what is beyond twice that is an error
-            opened = Image.open(path)
-        with opened:
-            if opened.mode[0] in "IF":  # Pillow would make them white
-                raise UserError(f"{path} has pixels of more than 8 bits ({opened.mode}), expected a picture of 8 bits")
-            pixels = np.asarray(opened.convert("L" if opened.mode == "L" else "RGB"))
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist") from None
-    except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
-        raise UserError(f"{path} cannot be read as a picture: {error}") from error
-    return pixels[None, None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)[None]
-
-
->>>>>>> views
 def preview(pixels: Pixels, config: ViewsConfig, *, first: int, copies: int, seed: int) -> list[list[Tile]]:
     """Per image: itself, its weak views, its strong views."""
     channels = pixels.shape[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -23,7 +24,14 @@ def read_picture(path: Path, *, where: str = "", colour: bool = False, size: int
     """
     place = f"{where}: " if where else ""
     try:
-        with Image.open(path) as opened:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # what is beyond twice that is an error
+            opened = Image.open(path)
+        with opened:
+            if opened.mode[0] in "IF":  # Pillow would make them white
+                raise UserError(
+                    f"{place}{path} has pixels of more than 8 bits ({opened.mode}), expected a picture of 8 bits"
+                )
             upright = ImageOps.exif_transpose(opened)
             picture = upright.convert("L" if upright.mode == "L" and not colour else "RGB")
     except FileNotFoundError:
