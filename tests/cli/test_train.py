@@ -27,6 +27,7 @@ def test_a_run_is_a_folder_of_open_formats(digits_run: Path) -> None:
     assert set(snapshot(digits_run)) == {
         "checkpoint.safetensors",
         "config.toml",
+        "dynamics.safetensors",
         "inputs.json",
         "labels.csv",
         "metrics.jsonl",
