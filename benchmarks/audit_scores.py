@@ -119,7 +119,7 @@ def read(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (RESULTS / name).read_text().splitlines()]
 
 
-def cleanlab_scores(p: npt.NDArray[np.float16], labels: npt.NDArray[np.int64]) -> dict[str, Floats]:
+def cleanlab_scores(p: npt.NDArray[np.floating[Any]], labels: npt.NDArray[np.int64]) -> dict[str, Floats]:
     """cleanlab's three scores, and the two that it can adjust by class thresholds. Low = suspect."""
     rows = p.astype(np.float64)
     rows /= rows.sum(axis=1, keepdims=True)  # float16 does not sum to one, which cleanlab refuses

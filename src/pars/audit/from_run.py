@@ -36,7 +36,7 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Chosen:
-    """The probabilities an audit goes by, those it leaves aside, and what has to be said about them."""
+    """The probabilities an audit goes by, another view of the rows, and what has to be said about them."""
 
     probabilities: Floats
     other: Array | None = None
@@ -91,7 +91,7 @@ def choose(late: Array, early: Array | None, labels: Integers, held_out: npt.NDA
     if early is None:
         out = Chosen(late.astype(np.float64))
     elif words := learnt_by_heart(late, early, labels, trained, probe if has_probe else None):
-        out = Chosen(early.astype(np.float64), late, (words,))
+        out = Chosen(early.astype(np.float64), warnings=(words,))
     else:
         out = Chosen((early.astype(np.float64) + late.astype(np.float64)) / 2, early)
     if not has_probe:
