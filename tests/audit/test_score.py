@@ -191,6 +191,25 @@ def test_few_rows_and_many_classes_are_no_obstacle(n: int, k: int) -> None:
     assert len(report.why) == n
 
 
+ONE_HOT = np.eye(3)[np.arange(60) % 3]
+EDGES: dict[str, tuple[Any, Any]] = {
+    "one class only": (np.full((60, 3), 1 / 3), np.zeros(60, int)),
+    "a network that knows nothing": (np.full((60, 3), 1 / 3), np.arange(60) % 3),
+    "one that is certain and agrees": (ONE_HOT, np.arange(60) % 3),
+    "one that never agrees": (ONE_HOT, (np.arange(60) + 1) % 3),
+    "two labels": (ONE_HOT, [0, 1] + [-1] * 58),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("p", "labels"), EDGES.values(), ids=list(EDGES))
+def test_what_says_nothing_breaks_nothing(p: Any, labels: Any) -> None:
+    report = score(p, labels)
+    labelled = report.given >= 0
+    assert np.isfinite(report.label_right_prob[labelled]).all()
+    assert 0 <= report.noise_rate_low <= report.noise_rate <= report.noise_rate_high <= 1
+
+
 def test_further_views_give_evidence_and_one_more_estimate() -> None:
     here = world(n=600)
     rng = np.random.default_rng(7)
