@@ -1,13 +1,20 @@
-"""PARSClassifier() with nothing set, beside what else one would try: trains what results/estimator.jsonl lacks.
+"""PARSClassifier() with nothing set, beside plain training and cleanlab: trains what results/estimator.jsonl lacks.
 
     python benchmarks/estimator.py --features cifar10-lite0.npz --root DATA --text TEXT
-    … --only PARS,CE      these rows alone
+    … --only PARS,CE      these rows alone      … --sets worse   only sets whose name holds this
     … --show              only print what is there
+    … --work DIR          flags and suggestions of each row, so that both can be compared on the same rows
 
-Rows: PARS is PARSClassifier(); CE is RobustClassifier("ce"), the same network trained by plain cross-entropy until
-held-out noisy labels are best; LR is logistic regression on standardised features, C by three-fold cross-validation on
-noisy labels; cleanlab is CleanLearning of that logistic regression (five folds, suspects removed, fitted again). One
-seed, one thread; accuracy on clean test rows. benchmarks/noisy_sets.py says where files come from.
+Eleven sets (benchmarks/noisy_sets.py says where files come from), one seed, one thread, the same rows for everybody:
+
+PARS        PARSClassifier(): test accuracy, and audit() of the same fit: which labels are wrong, what they should be,
+            how many.
+CE          RobustClassifier("ce"), the same network trained by cross-entropy until held-out noisy labels are best.
+LR          logistic regression on standardised features, C by three folds of noisy labels.
+cleanlab LR, cleanlab net    cleanlab 2.9 on five-fold probabilities of LR, and of CE: wrong labels found, and the
+            test accuracy of CleanLearning, which removes them and fits again.
+
+True labels only judge. CPU seconds of cleanlab are those of the five folds alone. Needs `pip install -e '.[bench]'`.
 """
 
 from __future__ import annotations
@@ -22,25 +29,58 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from pars import PARSClassifier, RobustClassifier
 
 sys.path.append(str(Path(__file__).parents[1]))
+from benchmarks.audit_scores import calibration_error, cleanlab_scores, ranking
 from benchmarks.noisy_sets import SETS, NoisySet, Sources
 from benchmarks.tables import RESULTS, done
 
 PATH = RESULTS / "estimator.jsonl"
 COMMAND = "python benchmarks/estimator.py --features cifar10-lite0.npz --root DATA --text TEXT"
+CLEANLAB = ("cleanlab LR", "cleanlab net")
+Flags = npt.NDArray[np.bool_]
 
 
 def accuracy(predicted: Any, rows: NoisySet) -> float:
     return round(100 * float((np.asarray(predicted) == rows.y_test).mean()), 2)
 
 
-def robust(estimator: RobustClassifier, rows: NoisySet) -> dict[str, Any]:
-    """A fit; with it the noisy accuracy of each stage, and the test accuracy."""
-    model = estimator.fit(rows.x, rows.given)
+def pars(rows: NoisySet, arrays: Path) -> dict[str, Any]:
+    begun = time.process_time()
+    model = PARSClassifier(random_state=0).fit(rows.x, rows.given)
+    report = model.audit()
+    seconds = time.process_time() - begun
+    wrong = rows.given != rows.true
+    arrays.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(arrays, flagged=report.is_label_issue, suggested=report.suggested_label)
+    return fitted(model, rows) | {
+        "trials": {loss: round(found, 2) for loss, found in model.trials_.items()},
+        "detection": {"posterior": ranking(wrong, report.label_right_prob)},
+        "ece": round(calibration_error(report.label_right_prob, ~wrong), 4),
+        **issues(report.is_label_issue, wrong, report.suggested_label == rows.true),
+        "noise_rate": {
+            "pars": round(report.noise_rate, 4),
+            "low": round(report.noise_rate_low, 4),
+            "high": round(report.noise_rate_high, 4),
+            "estimators": {key: round(value, 4) for key, value in report.estimators.items()},
+        },
+        "warnings": list(report.warnings),
+        "cpu_seconds": round(seconds, 1),
+    }
+
+
+def cross_entropy(rows: NoisySet, arrays: Path) -> dict[str, Any]:
+    begun = time.process_time()
+    model = RobustClassifier("ce", random_state=0).fit(rows.x, rows.given)
+    return {"cpu_seconds": round(time.process_time() - begun, 1), **fitted(model, rows)}
+
+
+def fitted(model: RobustClassifier, rows: NoisySet) -> dict[str, Any]:
+    """The test accuracy of a fit; with it the noisy accuracy at the end of each stage, and what was chosen."""
     stages = {line["stage"]: line["holdout"]["ema"] for line in model.history_ if "holdout" in line}
     return {
         "test": accuracy(model.predict(rows.x_test), rows),
@@ -50,49 +90,153 @@ def robust(estimator: RobustClassifier, rows: NoisySet) -> dict[str, Any]:
     }
 
 
-def logistic(rows: NoisySet) -> tuple[Any, Any, float]:
-    """Standardised rows, and the C that three folds of noisy labels prefer."""
-    from sklearn.linear_model import LogisticRegressionCV
+def logistic(rows: NoisySet) -> tuple[Any, float]:
+    """Logistic regression with the C that three folds of noisy labels prefer."""
+    from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+    from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    scale = StandardScaler().fit(rows.x)
-    x, x_test = scale.transform(rows.x), scale.transform(rows.x_test)
+    x = StandardScaler().fit_transform(rows.x)
     found = LogisticRegressionCV(Cs=np.logspace(-5, 0, 6), cv=3, max_iter=200, use_legacy_attributes=False)
-    return x, x_test, float(found.fit(x, rows.given).C_)
+    C = float(found.fit(x, rows.given).C_)
+    return make_pipeline(StandardScaler(), LogisticRegression(C=C, max_iter=200)), C
 
 
-def regression(rows: NoisySet) -> dict[str, Any]:
-    from sklearn.linear_model import LogisticRegression
-
-    x, x_test, C = logistic(rows)
-    model = LogisticRegression(C=C, max_iter=200).fit(x, rows.given)
-    return {"test": accuracy(model.predict(x_test), rows), "C": C}
+def regression(rows: NoisySet, arrays: Path) -> dict[str, Any]:
+    model, C = logistic(rows)
+    return {"test": accuracy(model.fit(rows.x, rows.given).predict(rows.x_test), rows), "C": C}
 
 
-def cleanlab(rows: NoisySet) -> dict[str, Any]:
+def cleanlab_regression(rows: NoisySet, arrays: Path) -> dict[str, Any]:
+    model, C = logistic(rows)
+    return cleanlab(model, rows, arrays) | {"C": C}
+
+
+def cleanlab_network(rows: NoisySet, arrays: Path) -> dict[str, Any]:
+    return cleanlab(RobustClassifier("ce", random_state=0), rows, arrays)
+
+
+def cleanlab(model: Any, rows: NoisySet, arrays: Path) -> dict[str, Any]:
+    """Five folds, cleanlab's scores and flags from them, and a fit on what it does not flag."""
     from cleanlab.classification import CleanLearning
-    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
-    x, x_test, C = logistic(rows)
-    model = CleanLearning(LogisticRegression(C=C, max_iter=200), seed=0).fit(x, rows.given)
-    return {"test": accuracy(model.predict(x_test), rows), "C": C}
+    begun = time.process_time()
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    p = cross_val_predict(model, rows.x, rows.given, cv=folds, method="predict_proba")
+    seconds = time.process_time() - begun
+    wrong = rows.given != rows.true
+    learner = CleanLearning(model, seed=0)
+    found = learner.find_label_issues(labels=rows.given, pred_probs=p)
+    learner.fit(rows.x, rows.given, label_issues=found)
+    flagged, suggested = found["is_label_issue"].to_numpy(), found["predicted_label"].to_numpy()
+    with np.load(arrays) as ours:
+        both = flagged & ours["flagged"] & wrong
+        on_both = {"pars": ours["suggested"][both], "cleanlab": suggested[both]}
+    return {
+        "test": accuracy(learner.predict(rows.x_test), rows),
+        "detection": {name: ranking(wrong, values) for name, values in cleanlab_scores(p, rows.given).items()},
+        **issues(flagged, wrong, suggested == rows.true),
+        "suggestions_right_of_wrong_flagged_by_both": {
+            whose: round(float((labels == rows.true[both]).mean()), 4) for whose, labels in on_both.items()
+        },
+        "noise_rate": {"cleanlab": round(float(flagged.mean()), 4)},
+        "cpu_seconds": round(seconds, 1),
+    }
 
 
-ROWS: dict[str, Callable[[NoisySet], dict[str, Any]]] = {
-    "PARS": lambda rows: robust(PARSClassifier(random_state=0), rows),
-    "CE": lambda rows: robust(RobustClassifier("ce", random_state=0), rows),
+def issues(flagged: Flags, wrong: Flags, right: Flags) -> dict[str, Any]:
+    """Precision and recall of the flags, and how many suggestions are right where a wrong label is flagged."""
+    return {
+        "precision": round(float(wrong[flagged].mean()), 4),
+        "recall": round(float(flagged[wrong].mean()), 4),
+        "suggestions_right_of_wrong_flagged": round(float(right[flagged & wrong].mean()), 4),
+    }
+
+
+ROWS: dict[str, Callable[[NoisySet, Path], dict[str, Any]]] = {
+    "PARS": pars,
+    "CE": cross_entropy,
     "LR": regression,
-    "cleanlab": cleanlab,
+    "cleanlab LR": cleanlab_regression,
+    "cleanlab net": cleanlab_network,
 }
 
 
 def show() -> None:
     lines = {(line["set"], line["row"]): line for line in done(PATH)}
-    print(f"\n| | wrong labels | {' | '.join(ROWS)} |\n|---|---|{'---|' * len(ROWS)}")
+    complete = [name for name in SETS if all((name, row) in lines for row in ROWS)]
+    for part in (accuracies, detections, noise_rates) if complete else ():
+        print()
+        part({name: {row: lines[name, row] for row in ROWS} for name in complete})
     for name in SETS:
-        wrong = next((f"{100 * line['wrong']:.0f} %" for (of, _), line in lines.items() if of == name), "")
-        cells = [f"{lines[name, row]['test']:.1f}" if (name, row) in lines else "–" for row in ROWS]
-        print(f"| {name} | {wrong} | {' | '.join(cells)} |")
+        if missing := [row for row in ROWS if (name, row) not in lines]:
+            print(f"{name}: not yet {', '.join(missing)}")
+
+
+def accuracies(sets: dict[str, dict[str, Any]]) -> None:
+    print(
+        f"| test accuracy | wrong labels | {' | '.join(ROWS)} | PARS − best rival |\n|---|---|{'---|' * len(ROWS)}---|"
+    )
+    gains, over_ce = [], []
+    for name, rows in sets.items():
+        best = max(rows[row]["test"] for row in ("CE", *CLEANLAB))
+        gains.append(rows["PARS"]["test"] - best)
+        over_ce.append(rows["PARS"]["test"] - rows["CE"]["test"])
+        cells = " | ".join(f"{rows[row]['test']:.1f}" for row in ROWS)
+        print(f"| {name} | {100 * rows['PARS']['wrong']:.0f} % | {cells} | {gains[-1]:+.1f} |")
+    print(f"\nnot more than 0.3 below CE and cleanlab: {count(gain >= -0.3 for gain in gains)} of {len(gains)}")
+    print(f"more than 1 above CE: {count(gain > 1 for gain in over_ce)} of {len(gains)}")
+
+
+def detections(sets: dict[str, dict[str, Any]]) -> None:
+    """cleanlab's default score on the model that ranks wrong labels better for it, by average precision."""
+    print(
+        "| AUROC / AP, CPU s | PARS | cleanlab | with | its best score | suggestions right, own flags "
+        "| on rows that both flag |"
+    )
+    print("|---|---|---|---|---|---|---|")
+    higher, worst, quicker, better, better_on_same = [], [], [], [], []
+    for name, rows in sets.items():
+        own = rows["PARS"]["detection"]["posterior"]
+        model = max(CLEANLAB, key=lambda row: rows[row]["detection"]["self_confidence"]["ap"])
+        theirs = rows[model]["detection"]["self_confidence"]
+        best = {key: max(score[key] for score in rows[model]["detection"].values()) for key in own}
+        higher.append(all(own[key] > theirs[key] for key in own))
+        worst.append(min(own[key] - theirs[key] for key in own))
+        quicker.append(rows["PARS"]["cpu_seconds"] < rows[model]["cpu_seconds"])
+        right = [rows[row]["suggestions_right_of_wrong_flagged"] for row in ("PARS", model)]
+        better.append(right[0] > right[1])
+        same = rows[model]["suggestions_right_of_wrong_flagged_by_both"]
+        better_on_same.append(same["pars"] > same["cleanlab"])
+        cells = [f"{pair['auroc']:.4f} / {pair['ap']:.4f}" for pair in (own, theirs, best)]
+        times = [f"{rows[row]['cpu_seconds']:.0f}" for row in ("PARS", model)]
+        print(
+            f"| {name} | {cells[0]}, {times[0]} | {cells[1]}, {times[1]} | {model.split()[1]} | {cells[2]} | "
+            f"{100 * right[0]:.1f} / {100 * right[1]:.1f} | {100 * same['pars']:.1f} / {100 * same['cleanlab']:.1f} |"
+        )
+    print(
+        f"\nAUROC and AP both above cleanlab's default: {count(higher)} of {len(higher)}, lowest gap {min(worst):+.4f}"
+    )
+    print(f"less CPU time than its five folds: {count(quicker)} of {len(quicker)}")
+    print(f"more suggestions right: {count(better)} of {len(better)}, on the same rows {count(better_on_same)}")
+
+
+def noise_rates(sets: dict[str, dict[str, Any]]) -> None:
+    print("| noise rate | true | PARS | range | cleanlab LR | cleanlab net | ECE |\n|---|---|---|---|---|---|---|")
+    near, inside = [], []
+    for name, rows in sets.items():
+        true, said = rows["PARS"]["wrong"], rows["PARS"]["noise_rate"]
+        near.append(abs(said["pars"] - true) <= 0.03)
+        inside.append(said["low"] <= true <= said["high"])
+        theirs = " | ".join(f"{rows[row]['noise_rate']['cleanlab']:.3f}" for row in CLEANLAB)
+        between = f"{said['low']:.3f}–{said['high']:.3f}"
+        print(f"| {name} | {true:.3f} | {said['pars']:.3f} | {between} | {theirs} | {rows['PARS']['ece']:.3f} |")
+    print(f"\nwithin 3 points: {count(near)} of {len(near)}; in the range: {count(inside)} of {len(inside)}")
+
+
+def count(holds: Any) -> int:
+    return sum(map(bool, holds))
 
 
 def main() -> None:
@@ -100,6 +244,7 @@ def main() -> None:
     parser.add_argument("--features", type=Path, default=Path("cifar10-lite0.npz"))
     parser.add_argument("--root", type=Path, default=Path("data"))
     parser.add_argument("--text", type=Path, default=Path("text"))
+    parser.add_argument("--work", type=Path, default=Path("estimator-arrays"))
     parser.add_argument("--only", default=",".join(ROWS), help="rows, separated by commas")
     parser.add_argument("--sets", default="", help="only sets whose name holds this")
     parser.add_argument("--show", action="store_true", help="only print what is there")
@@ -114,13 +259,16 @@ def main() -> None:
                 if (name, row) in have or options.sets not in name:
                     continue
                 rows = SETS[name](at, 0)
-                began, cpu = time.monotonic(), time.process_time()
-                line = {"set": name, "row": row, "seed": 0, "wrong": round(rows.wrong, 4), **ROWS[row](rows)}
-                line |= {"seconds": round(time.monotonic() - began, 1)}
-                line |= {"cpu_seconds": round(time.process_time() - cpu, 1), "command": COMMAND}
+                line = {
+                    "set": name,
+                    "row": row,
+                    "seed": 0,
+                    "wrong": round(rows.wrong, 4),
+                    **ROWS[row](rows, options.work / f"{name}.npz"),
+                }
                 with PATH.open("a") as file:
-                    file.write(json.dumps(line) + "\n")
-                print(f"{name}, {row}: {line['test']:.2f} %", flush=True)
+                    file.write(json.dumps(line | {"command": COMMAND}) + "\n")
+                print(f"{name}, {row}: {line['test']:.2f} %, {line.get('cpu_seconds', 0)} s", flush=True)
     show()
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pars import run
 from pars.estimator import auto
 from pars.losses import parse
-from pars.methods import Setting, by_name
+from pars.methods import PARS, Setting, by_name
 
 
 def facts(n: int = 1000, k: int = 10, shape: tuple[int, ...] = (64,), smallest: int | None = None) -> auto.Facts:
@@ -26,7 +26,7 @@ shapes = st.one_of(
 @given(n=st.integers(2, 10**6), k=st.integers(2, 1000), shape=shapes)
 def test_whatever_the_data_the_settings_are_a_configuration(n: int, k: int, shape: tuple[int, ...]) -> None:
     found = facts(n, k, shape)
-    base = run.RunConfig(method=by_name("pars", Setting(robust=auto.robust_loss_for(found))))
+    base = run.RunConfig(method=by_name("pars", Setting(robust=auto.robust_losses_for(found)[-1])))
     config = run.overlay(base, auto.settings(found) | {"method": auto.method_for("pars")})
     assert 16 <= config.train.batch_size <= 128
     assert 20 <= config.train.epochs <= 200
@@ -68,6 +68,17 @@ def test_a_single_feature_is_blurred_rather_than_dropped() -> None:
 
 
 @given(k=st.integers(2, 1000))
-def test_every_class_has_a_gradient_at_the_start(k: int) -> None:
-    q = float(auto.robust_loss_for(facts(k=k)).removeprefix("gce(q=").removesuffix(")"))
+def test_every_class_has_a_gradient_at_the_start_with_the_loss_that_always_learns(k: int) -> None:
+    q = float(auto.robust_losses_for(facts(k=k))[-1].removeprefix("gce(q=").removesuffix(")"))
     assert (1 / k) ** q > 0.19
+
+
+def test_few_classes_of_features_may_have_the_loss_and_the_confidence_of_the_features_preset() -> None:
+    tuned = run.preset("features")(run.RunConfig().noise).method
+    assert isinstance(tuned, PARS)
+    assert (auto.robust_losses_for(facts())[0], auto.confidence_for(facts())) == (tuned.robust, tuned.tau)
+
+
+def test_many_classes_take_more_steps() -> None:
+    few, many = (auto.epochs_for(facts(10_000, k), 128) for k in (10, 90))
+    assert (few, many) == (20, 61)

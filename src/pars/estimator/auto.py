@@ -8,6 +8,7 @@ from typing import Any
 
 Changes = dict[str, dict[str, Any]]
 """Fields of the tables of a run's configuration."""
+FEW_CLASSES = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +54,7 @@ def batch_size_for(n: int) -> int:
 
 
 def epochs_for(facts: Facts, batch_size: int) -> int:
-    """About 16·√n steps, but at least 20 passes over the rows (images: 40), and at most 200.
+    """About 16·√n steps, more for more than 10 classes, but at least 20 passes over the rows (images: 40), at most 200.
 
     >>> image, table = Facts(n_labelled=10_000, n_classes=10, shape=(3, 32, 32), smallest_class=900), (64,)
     >>> epochs_for(image, 64)
@@ -61,7 +62,8 @@ def epochs_for(facts: Facts, batch_size: int) -> int:
     """
     n = max(2, facts.n_labelled)
     least = 40 if facts.is_image else 20
-    return min(200, max(least, round(16 * math.sqrt(n) / math.ceil(n / batch_size))))
+    steps = 16 * math.sqrt(n * max(1.0, facts.n_classes / 10))
+    return min(200, max(least, round(steps / math.ceil(n / batch_size))))
 
 
 def holdout_for(facts: Facts) -> float:
@@ -99,16 +101,24 @@ def views_for(facts: Facts) -> dict[str, Any]:
     }
 
 
-def robust_loss_for(facts: Facts) -> str:
-    """GCE, its q such that a row's gradient is a fifth of cross-entropy's while all classes are still equally likely.
+def robust_losses_for(facts: Facts) -> tuple[str, ...]:
+    """The robust losses that may suit the data, the most robust first, the quickest to learn last (`trial.py`).
 
-    With q = 0.7, which the literature uses for 10 classes, or with NCE+MAE, 77 classes are not learned at all: a
-    gradient in proportion to p_y^q is nothing where p_y is 1/77.
+    NCE+MAE learns no wrong labels by heart, even if most are wrong. But it needs good features and many rows, and many
+    classes it does not learn at all: its gradient is in proportion to p_y, nothing where p_y is 1/77. GCE learns
+    always, its q such that a row's gradient is a fifth of cross-entropy's while all classes are equally likely; q =
+    0.7, which the literature uses for 10 classes, at most.
 
-    >>> [robust_loss_for(Facts(n_labelled=100, n_classes=k, shape=(9,), smallest_class=9)) for k in (2, 10, 77)]
-    ['gce(q=0.7)', 'gce(q=0.7)', 'gce(q=0.37)']
+    >>> [robust_losses_for(Facts(n_labelled=100, n_classes=k, shape=(9,), smallest_class=9)) for k in (2, 10, 77)]
+    [('nce+mae', 'gce(q=0.7)'), ('nce+mae', 'gce(q=0.7)'), ('gce(q=0.37)',)]
     """
-    return f"gce(q={min(0.7, math.log(5) / math.log(facts.n_classes)):.2g})"
+    quick = f"gce(q={min(0.7, math.log(5) / math.log(facts.n_classes)):.2g})"
+    return (quick,) if facts.is_image or facts.n_classes > FEW_CLASSES else ("nce+mae", quick)
+
+
+def confidence_for(facts: Facts) -> float | None:
+    """A head on good features is right where it is sure, so more rows may teach than by the paper's 0.95."""
+    return None if facts.is_image or facts.n_classes > FEW_CLASSES else 0.9
 
 
 def method_for(name: str) -> dict[str, Any]:

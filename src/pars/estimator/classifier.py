@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
 
@@ -14,16 +15,18 @@ import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
+from torch import nn
 
 from pars import run
 from pars.audit import AuditReport, from_dynamics
 from pars.data import Dataset, Split, channel_statistics
 from pars.engine import Interrupted, Trainer
 from pars.errors import UserError
-from pars.estimator.configure import configuration
+from pars.estimator.configure import configurations
 from pars.estimator.labels import REFUSE, read_labels
 from pars.estimator.model import Model
 from pars.estimator.rows import learn
+from pars.estimator.trial import choose
 from pars.estimator.watch import Recorder
 
 
@@ -48,7 +51,8 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     device: "auto", "cpu" or "cuda". random_state: as everywhere in scikit-learn. verbose: 1 shows progress on stderr.
 
     After fit: classes_, n_features_in_, feature_names_in_ (of a frame), history_ (one dict per epoch), kept_ (stage and
-    epoch of the weights), config_ (everything that was chosen), model_ (the networks), dynamics_ (what `audit` reads).
+    epoch of the weights), config_ (everything that was chosen), trials_ (held-out labels met with each robust loss, %),
+    model_ (the networks), dynamics_ (what `audit` reads).
     """
 
     def __init__(
@@ -91,27 +95,34 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         mean, std = channel_statistics(rows) if rows.dtype == np.uint8 else ((), ())  # type: ignore[arg-type]
         dataset = Dataset("X", Split(rows, labels), None, tuple(map(str, classes)), mean, std)
-        config = configuration(self.get_params(deep=False), dataset, seed)
-        with torch.random.fork_rng():
+        configs = configurations(self.get_params(deep=False), dataset, seed)
+        with torch.random.fork_rng(), as_usual():
+            config, self.trials_ = choose(configs, dataset, self._networks(configs, dataset))
             trainer = self._train(config, dataset)
         self.classes_, self.config_ = classes, config
         self._note(trainer)
         self.model_ = Model.of(trainer, reader)
         return self
 
+    def _networks(self, configs: Mapping[str, run.RunConfig], dataset: Dataset) -> Callable[[], list[nn.Module]] | None:
+        """Builds the user's own networks, where `network` is a function."""
+        if not callable(self.network):
+            return None
+        shape, (config, *_) = tuple(dataset.train.inputs.shape[1:]), configs.values()
+        return lambda: [self.network(shape, dataset.n_classes) for _ in range(config.method.networks)]
+
     def _train(self, config: run.RunConfig, dataset: Dataset) -> Trainer:
-        prepared = run.prepare(config, dataset)
-        networks = None
-        if callable(self.network):
-            shape = tuple(dataset.train.inputs.shape[1:])
-            networks = [self.network(shape, dataset.n_classes) for _ in range(config.method.networks)]
+        build = self._networks({"": config}, dataset)
         recorder = Recorder(verbose=bool(self.verbose))
-        trainer = run.build(config, prepared, None, networks=networks, watcher=recorder, title=self.method)
-        try:
-            trainer.run()
-        except Interrupted as stop:  # its handlers are gone: ask again for what the signal usually does
-            signal.raise_signal(stop.signal)
-            raise KeyboardInterrupt from stop
+        trainer = run.build(
+            config,
+            run.prepare(config, dataset),
+            None,
+            networks=None if build is None else build(),
+            watcher=recorder,
+            title=self.method,
+        )
+        trainer.run()
         self.history_ = recorder.lines
         return trainer
 
@@ -166,6 +177,16 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             labels = labels.astype(object)
             labels[missing] = None
         return labels
+
+
+@contextmanager
+def as_usual() -> Iterator[None]:
+    """A signal that stopped training does what it usually does."""
+    try:
+        yield
+    except Interrupted as stop:  # its handlers are gone: ask again
+        signal.raise_signal(stop.signal)
+        raise KeyboardInterrupt from stop
 
 
 def recorded(trainer: Trainer) -> dict[str, npt.NDArray[Any]]:

@@ -19,10 +19,23 @@ from pars.methods import Setting, Task, by_name
 NUMBERS = {"epochs": "train", "batch_size": "train", "lr": "train", "holdout": "data", "keep": "train"}
 
 
-def configuration(params: Mapping[str, Any], dataset: Dataset, seed: int) -> run.RunConfig:
-    """The configuration of a fit; a UserError names a parameter that makes no sense."""
+def configurations(params: Mapping[str, Any], dataset: Dataset, seed: int) -> dict[str, run.RunConfig]:
+    """The configurations that a fit may have, by the robust losses that may suit the data; one where none is used.
+
+    A UserError names a parameter that makes no sense.
+    """
     facts = facts_of(dataset)
-    method = by_name(params["method"], Setting(robust=auto.robust_loss_for(facts)))
+    found: dict[str, run.RunConfig] = {}
+    for loss in auto.robust_losses_for(facts):
+        config = configuration(params, dataset, seed, Setting(robust=loss, tau=auto.confidence_for(facts)))
+        if config not in found.values():
+            found[loss] = config
+    return found
+
+
+def configuration(params: Mapping[str, Any], dataset: Dataset, seed: int, setting: Setting) -> run.RunConfig:
+    facts = facts_of(dataset)
+    method = by_name(params["method"], setting)
     changes = auto.settings(facts) | {"method": auto.method_for(params["method"])}
     base = run.overlay(run.RunConfig(method=method, seed=seed), changes)
     config = run.overlay(base, {**chosen(params), "device": params["device"]})

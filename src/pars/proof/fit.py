@@ -15,7 +15,8 @@ from pars.audit import AuditReport
 from pars.data import Dataset
 from pars.engine import RunFolder, Watcher, load_tensors
 from pars.estimator import RobustClassifier
-from pars.estimator.configure import configuration
+from pars.estimator.configure import configurations
+from pars.estimator.trial import choose
 from pars.proof.gain import Gain, despite_noise, gain
 from pars.run import RunConfig
 
@@ -47,7 +48,7 @@ class Proof:
 def fit(rows: Path, out: Path, *, method: str = "pars", seed: int = 0, device: str = "auto", watch: Watch) -> Proof:
     """Both runs in OUT/robust and OUT/plain; what was begun there before is completed."""
     dataset = data.arrays(rows)
-    robust = settings(dataset, rows, method, seed, device)
+    robust = begun(out / ROBUST) or settings(dataset, rows, method, seed, device)
     result = train(robust, out / ROBUST, watch(), method)
     plain = settings(dataset, rows, "ce", seed, device)
     epochs = equal_epochs(plain, dataset, result["flop"])
@@ -57,12 +58,18 @@ def fit(rows: Path, out: Path, *, method: str = "pars", seed: int = 0, device: s
     return compare(dataset, out, None if kept is None or kept["epoch"] == result["epochs"] else kept)
 
 
+def begun(folder: Path) -> RunConfig | None:
+    """The configuration of a run that was begun there."""
+    return run.open_run(folder)[1] if RunFolder(folder).config.exists() else None
+
+
 def settings(dataset: Dataset, rows: Path, method: str, seed: int, device: str) -> RunConfig:
     """What the estimator would choose, with some rows held out whatever their number."""
-    config = configuration(RobustClassifier(method, device=device).get_params(), dataset, seed)
-    if not config.data.holdout:
+    configs = configurations(RobustClassifier(method, device=device).get_params(), dataset, seed)
+    if not all(config.data.holdout for config in configs.values()):
         params = RobustClassifier(method, device=device, holdout=LEAST_HELD_OUT).get_params()
-        config = configuration(params, dataset, seed)
+        configs = configurations(params, dataset, seed)
+    config, _ = choose(configs, dataset)
     return replace(config, data=replace(config.data, name=str(rows)))
 
 

@@ -1,0 +1,59 @@
+"""Which robust loss suits the data: short trials of each, judged by labels that none was trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from math import sqrt
+
+from torch import nn
+
+from pars import run
+from pars.data import Dataset
+from pars.estimator.watch import Recorder
+from pars.methods import Supervised
+from pars.run import RunConfig
+
+SHARE = 0.4  # of the epochs: as many as PARS warms up
+
+
+def choose(
+    configs: Mapping[str, RunConfig], dataset: Dataset, networks: Callable[[], list[nn.Module]] | None = None
+) -> tuple[RunConfig, dict[str, float]]:
+    """The configuration of the first loss, unless another one is clearly better: they are in order of preference.
+
+    With it the share of held-out labels in % that each loss predicts after a trial. Where nothing is held out to judge
+    by, the last loss: it is the one that always learns.
+    """
+    *_, last = configs.values()
+    if len(configs) == 1 or not last.data.holdout:
+        return last, {}
+    trials = {loss: agreement(trial(config, loss), dataset, networks) for loss, config in configs.items()}
+    rows = last.data.holdout * int((dataset.train.labels >= 0).sum())
+    best = max(trials.values())
+    enough = best - 100 * standard_error(best / 100, rows)
+    return next(configs[loss] for loss, found in trials.items() if found >= enough), trials
+
+
+def trial(config: RunConfig, loss: str) -> RunConfig:
+    """A short run with nothing but the loss."""
+    epochs = max(1, round(SHARE * config.train.epochs))
+    train = replace(config.train, epochs=epochs, evaluate_every=epochs, keep="last", dynamics_every=0)
+    return replace(config, method=Supervised(loss=loss), train=train)
+
+
+def agreement(config: RunConfig, dataset: Dataset, networks: Callable[[], list[nn.Module]] | None) -> float:
+    """The share of held-out labels in % that a run's averaged weights predict at its end."""
+    recorder = Recorder(verbose=False)
+    own = None if networks is None else networks()[:1]
+    run.build(config, run.prepare(config, dataset), None, networks=own, watcher=recorder).run()
+    return float(recorder.lines[-1]["holdout"]["ema"])
+
+
+def standard_error(share: float, rows: float) -> float:
+    """Of the difference between two such shares of as many rows.
+
+    >>> round(standard_error(0.7, 1000), 3)
+    0.02
+    """
+    return sqrt(2 * max(share * (1 - share), 1 / rows) / rows)

@@ -1,0 +1,71 @@
+"""The choice of a robust loss by short trials."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pars import RobustClassifier
+from pars.data import Dataset, Split
+from pars.estimator.configure import configurations
+from pars.estimator.trial import choose, standard_error, trial
+from pars.run import RunConfig
+
+
+def blobs(n_classes: int, rows: int = 1000) -> Dataset:
+    rng = np.random.default_rng(0)
+    labels = np.arange(rows) % n_classes
+    x = 4 * rng.standard_normal((n_classes, 8))[labels] + rng.standard_normal((rows, 8))
+    return Dataset("blobs", Split(x.astype(np.float32), labels), None, tuple(map(str, range(n_classes))))
+
+
+def losses(dataset: Dataset, **params: object) -> dict[str, RunConfig]:
+    return configurations(RobustClassifier(**params).get_params(), dataset, 0)
+
+
+def test_a_loss_that_does_not_learn_the_classes_is_not_chosen() -> None:
+    dataset = blobs(20)
+    both = losses(dataset, epochs=5)
+    config, trials = choose({"mae": both["nce+mae"], "ce": both["gce(q=0.54)"]}, dataset)
+    assert config == both["gce(q=0.54)"]
+    assert trials["mae"] + 10 < trials["ce"]
+
+
+def test_where_both_learn_the_first_is_chosen() -> None:
+    dataset = blobs(3)
+    configs = losses(dataset)
+    config, trials = choose(configs, dataset)
+    assert list(trials) == ["nce+mae", "gce(q=0.7)"]
+    assert min(trials.values()) > 90
+    assert config == configs["nce+mae"]
+
+
+def test_without_held_out_rows_nothing_is_tried_and_the_loss_that_always_learns_is_taken() -> None:
+    dataset = blobs(3, rows=60)
+    configs = losses(dataset)
+    assert choose(configs, dataset) == (configs["gce(q=0.7)"], {})
+
+
+@pytest.mark.parametrize(
+    "params", [{"method_params": {"robust": "sce"}}, {"method": "ce"}, {"method": "elr"}], ids=["set", "ce", "elr"]
+)
+def test_nothing_is_tried_where_it_would_change_nothing(params: dict[str, object]) -> None:
+    assert len(losses(blobs(3), **params)) == 1
+
+
+def test_a_trial_is_as_long_as_the_warm_up_of_pars() -> None:
+    dataset = blobs(3)
+    config = losses(dataset)["nce+mae"]
+    assert trial(config, "nce+mae").train.epochs == round(0.4 * config.train.epochs)
+
+
+def test_the_standard_error_is_that_of_two_samples() -> None:
+    rng = np.random.default_rng(0)
+    draws = rng.binomial(500, 0.8, (2, 20_000)) / 500
+    assert standard_error(0.8, 500) == pytest.approx((draws[0] - draws[1]).std(), rel=0.03)
+
+
+def test_what_was_tried_can_be_read() -> None:
+    dataset = blobs(3)
+    model = RobustClassifier("warmup", epochs=5, random_state=0).fit(dataset.train.inputs, dataset.train.labels)
+    assert set(model.trials_) == {"nce+mae", "gce(q=0.7)"}
