@@ -17,7 +17,8 @@ from sklearn.metrics import roc_auc_score
 from audit.worlds import calibration_error, world
 from pars import run
 from pars.audit import audit_run, from_dynamics, score
-from pars.audit.from_run import choose
+from pars.audit.from_run import Chosen, choose, with_linear
+from pars.audit.posterior import log_probabilities, made_honest
 from pars.augment import ViewsConfig
 from pars.data import DataConfig
 from pars.engine import TrainConfig, Trainer
@@ -56,7 +57,7 @@ def test_rows_learnt_by_heart_are_still_found(memorised: tuple[Trainer, Any]) ->
     wrong, used = train.labels != train.true_labels, ~trainer.held_out
     last = trainer.predict_proba(trainer.inputs).numpy()
     assert (last.argmax(axis=1) == train.labels)[used].mean() > 0.97  # learnt by heart indeed
-    report = from_dynamics(trainer.dynamics.rows(trainer.labels, trainer.held_out))
+    report = from_dynamics(trainer.recorded())
     by_the_end = roc_auc_score(wrong[used], -last[used, train.labels[used]])
     assert by_the_end < 0.85
     assert roc_auc_score(wrong[used], -report.label_right_prob[used]) > 0.97
@@ -94,6 +95,39 @@ def test_without_learning_by_heart_early_and_late_count_alike() -> None:
     assert_allclose(choose(here.p, here.p, here.labels, np.zeros(500, bool)).probabilities, here.p)
 
 
+def test_held_out_labels_decide_how_far_a_linear_model_is_heard() -> None:
+    """Of two views of the same rows, one says nothing: it has no weight, whichever it is."""
+    here = world(n=4000)
+    held_out = np.arange(4000) % 5 == 0
+    nothing = np.random.default_rng(17).dirichlet(np.full(here.p.shape[1], 50.0), 4000)
+    network = with_linear(Chosen(here.p), nothing, here.labels, held_out)
+    linear = with_linear(Chosen(nothing), here.p, here.labels, held_out)
+    for found in (network, linear):
+        honest = made_honest(log_probabilities(found.probabilities), here.labels)
+        assert_allclose(np.exp(honest), np.exp(made_honest(np.log(here.p), here.labels)), atol=0.02)
+    assert network.warnings == ()
+    assert "a linear model predicts held-out labels better" in linear.warnings[0]
+
+
+def test_two_views_that_err_apart_find_more_than_either() -> None:
+    here = world(n=4000)
+    wrong, held_out = here.labels != here.true, np.arange(4000) % 5 == 0
+    rng = np.random.default_rng(17)
+    first, second = (np.log(here.p) + 1.5 * rng.standard_normal(here.p.shape) for _ in range(2))
+    first, second = (np.exp(v) / np.exp(v).sum(axis=1, keepdims=True) for v in (first, second))
+    both = with_linear(Chosen(first), second, here.labels, held_out).probabilities
+    found = [roc_auc_score(wrong, -score(p, here.labels).label_right_prob) for p in (first, second, both)]
+    assert found[2] > max(found[:2]) + 0.01
+
+
+def test_without_held_out_labels_a_linear_model_has_a_quarter_of_the_say() -> None:
+    here, other = world(n=500), world(n=500, seed=1)
+    found = with_linear(Chosen(here.p), other.p, here.labels, np.zeros(500, bool)).probabilities
+    logs = [made_honest(log_probabilities(p), here.labels) for p in (here.p, other.p)]
+    mean = np.exp(0.75 * logs[0] + 0.25 * logs[1])
+    assert_allclose(found, mean / mean.sum(axis=1, keepdims=True))
+
+
 def test_a_folder_says_what_the_memory_says(tmp_path: Path) -> None:
     dataset = replace(tiny(), data=DataConfig(name="digits", limit=300, holdout=0.1))
     run.train(dataset, tmp_path / "run")
@@ -101,7 +135,7 @@ def test_a_folder_says_what_the_memory_says(tmp_path: Path) -> None:
     trainer = run.build(dataset, run.prepare(dataset), None)
     trainer.run()
     assert trainer.dynamics is not None
-    same = from_dynamics(trainer.dynamics.rows(trainer.labels, trainer.held_out), classes=report.classes)
+    same = from_dynamics(trainer.recorded(), classes=report.classes)
     assert_array_equal(report.label_right_prob, same.label_right_prob)
     assert_array_equal(report.rank, same.rank)
     assert report.summary() == same.summary()

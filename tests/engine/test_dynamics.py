@@ -113,7 +113,7 @@ def test_the_file_holds_what_the_trainer_holds(tmp_path: Path) -> None:
     trainer.run()
     tensors, note = load_tensors(RunFolder(tmp_path / "run").dynamics)
     assert trainer.dynamics is not None
-    assert_identical(tensors, trainer.dynamics.rows(trainer.labels, HELD))
+    assert_identical(tensors, trainer.recorded())
     assert note == {"epochs": 4, "first": 2, "early": [1, 2], "late": [2, 4]}
 
 

@@ -28,8 +28,7 @@ from pars.audit.posterior import (
     best_temperature,
     confidence_matched,
     fitted_rows,
-    label_temperature,
-    log_sum_exp,
+    made_honest,
     sharpened,
     spread,
     usual_confidence,
@@ -76,8 +75,7 @@ class Belief:
 def believe(log_p: Floats, labels: Integers) -> Belief:
     """See the module. Shapes: [n, K], [n]."""
     n_classes = log_p.shape[1]
-    honest = log_p / label_temperature(log_p, labels)
-    honest -= log_sum_exp(honest)[:, None]
+    honest = made_honest(log_p, labels)
     comparable = honest - np.log(usual_confidence(honest, labels))
     predicted = comparable.argmax(axis=1)
     sure = comparable.max(axis=1) >= 0

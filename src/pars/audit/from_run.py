@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from pars.audit.belief import label_margin
 from pars.audit.check import Array, check_labels, check_probabilities
-from pars.audit.posterior import Floats, Integers, log_probabilities, sharpened
+from pars.audit.posterior import Floats, Integers, log_probabilities, log_sum_exp, made_honest, sharpened
 from pars.audit.reasons import percent
 from pars.audit.report import AuditReport
 from pars.audit.score import score
@@ -22,6 +22,9 @@ from pars.files import read_arrays
 ENOUGH_HELD_OUT = 100  # labelled rows; fewer say nothing certain about the others
 LEARNT_BY_HEART = 0.1  # agreement above what is explained, from which late answers are not used
 LARGEST_SHIFT = 1.0  # logits by which trained labels may lead held-out ones before it is taken off
+WEIGHTS = np.linspace(0, 1, 11)  # of the linear model, tried
+LINEAR_WEIGHT = 0.25  # where too few labels are held out to try
+MOSTLY_LINEAR = 0.7  # from which on it is said
 # Of the dynamics, under the names of a report's columns.
 COLUMNS = {
     "margin_late_mean": "margin_avg",
@@ -51,7 +54,7 @@ def from_dynamics(
     classes: Sequence[str] | None = None,
     features: npt.ArrayLike | None = None,
 ) -> AuditReport:
-    """Audit the rows of a run from `trainer.dynamics.rows(...)` or its file.
+    """Audit the rows of a run from `trainer.recorded()` or its file.
 
     labels [n]: as the run was given them, where other words than its class numbers are wanted. features [n, …]: for the
     votes of nearest neighbours, such as frozen inputs.
@@ -59,14 +62,18 @@ def from_dynamics(
     rows = {name: np.asarray(values) for name, values in dynamics.items()}
     for name in ("late", "given", "held_out"):
         if name not in rows:
-            raise UserError(f"dynamics have no {name!r}: expected what Dynamics.rows gives")
+            raise UserError(f"dynamics have no {name!r}: expected what Trainer.recorded gives")
     late = check_probabilities(rows["late"], "dynamics['late']")
     given = rows["given"] if labels is None else labels
     numbers = check_labels(given, len(late), late.shape[1], classes).numbers
     early = check_probabilities(rows["early"], "dynamics['early']") if "early" in rows else None
-    chosen = choose(late, early, numbers, rows["held_out"].astype(bool))
+    held_out = rows["held_out"].astype(bool)
+    chosen = choose(late, early, numbers, held_out)
+    if "linear" in rows:
+        linear = check_probabilities(rows["linear"], "dynamics['linear']")
+        chosen = with_linear(chosen, linear, numbers, held_out)
     evidence: dict[str, Array] = {column: rows[name] for name, column in COLUMNS.items() if name in rows}
-    evidence["label_used_in_loss"] = (numbers >= 0) & ~rows["held_out"].astype(bool)
+    evidence["label_used_in_loss"] = (numbers >= 0) & ~held_out
     return score(
         chosen.probabilities,
         given,
@@ -135,6 +142,38 @@ def shifted(chosen: Chosen, labels: Integers, trained: npt.NDArray[np.bool_], pr
     log_p[rows, labels[rows]] -= lead
     words = f"labels that were trained on lead held-out ones by {lead:.1f} logits; that much is taken off"
     return replace(chosen, probabilities=sharpened(log_p, 1.0), warnings=(*chosen.warnings, words))
+
+
+def with_linear(chosen: Chosen, linear: Array, labels: Integers, held_out: npt.NDArray[np.bool_]) -> Chosen:
+    """The geometric mean of the network's answers and those of a linear model that did not see the row's label.
+
+    The weights are those under which held-out labels are likeliest: of these the network has not seen any either.
+    """
+    ours, theirs = (made_honest(log_probabilities(p), labels) for p in (chosen.probabilities, linear))
+    probe = np.flatnonzero((labels >= 0) & held_out)
+    weight = LINEAR_WEIGHT
+    if len(probe) >= ENOUGH_HELD_OUT:
+        weight = float(
+            max(WEIGHTS, key=lambda w: label_likelihood(mixed(ours[probe], theirs[probe], w), labels[probe]))
+        )
+    words = chosen.warnings
+    if weight >= MOSTLY_LINEAR:
+        words += (
+            "a linear model predicts held-out labels better than the network does; it speaks for most of what follows",
+        )
+    return replace(chosen, probabilities=np.exp(mixed(ours, theirs, weight)), warnings=words)
+
+
+def mixed(ours: Floats, theirs: Floats, weight: float) -> Floats:
+    """The geometric mean of probabilities, all as logarithms."""
+    mean = (1 - weight) * ours + weight * theirs
+    out: Floats = mean - log_sum_exp(mean)[:, None]
+    return out
+
+
+def label_likelihood(log_p: Floats, labels: Integers) -> float:
+    """Mean log-probability of labels at the temperature that suits them best."""
+    return float(made_honest(log_p, labels)[np.arange(len(labels)), labels].mean())
 
 
 def agreement(p: Array, labels: Integers, rows: npt.NDArray[np.bool_]) -> float:

@@ -48,6 +48,13 @@ def label_temperature(log_p: Floats, labels: Integers) -> float:
     )
 
 
+def made_honest(log_p: Floats, labels: Integers) -> Floats:
+    """Log-probabilities [n, K] at the temperature that fits the given labels best."""
+    out: Floats = log_p / label_temperature(log_p, labels)
+    out -= log_sum_exp(out)[:, None]
+    return out
+
+
 def best_temperature(value: Callable[[float], float], *, low: float, high: float, steps: int = 24) -> float:
     """The τ of the largest value by golden-section search over its logarithm.
 

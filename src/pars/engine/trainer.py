@@ -24,6 +24,7 @@ from pars.engine.folder import RunFolder
 from pars.engine.interrupt import Interrupted, catch_interrupt
 from pars.engine.keep import Kept, averaged, prefers_earlier, put_back, read_kept
 from pars.engine.learner import Curve, Learner, attach
+from pars.engine.leave_one_out import leave_one_out
 from pars.engine.meters import EpochMeter
 from pars.engine.order import LABELLED, Rows, Scheduled, lay_out, schedule
 from pars.engine.outcome import save_model, save_rows
@@ -112,8 +113,17 @@ class Trainer:
         if self.folder is not None:
             if self.dynamics is not None:
                 note = {"epochs": self.epoch, **self.dynamics.note()}
-                ck.save_tensors(self.folder.dynamics, self.dynamics.rows(self.labels, self.held_out), note)
+                ck.save_tensors(self.folder.dynamics, self.recorded(), note)
             save_model(self.folder, self.learners, self.data, self.epoch, self.kept)
+
+    def recorded(self) -> dict[str, Tensor]:
+        """What there is to know of each row's label, [n] or [n, K]: what `pars.audit.from_dynamics` reads."""
+        assert self.dynamics is not None
+        rows = self.dynamics.rows(self.labels, self.held_out)
+        if self.inputs.ndim == 2:
+            linear = leave_one_out(self.inputs, self.labels, self.data.n_classes)
+            rows |= {} if linear is None else {"linear": linear}
+        return rows
 
     def _run_epoch(self, interrupted: list[bool]) -> None:
         now = self._scheduled(self.epoch)

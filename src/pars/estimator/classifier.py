@@ -131,7 +131,9 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         last = self.history_[-1]
         kept = trainer.kept
         self.kept_ = {"stage": last["stage"], "epoch": last["epoch"]} if kept is None else kept.note()
-        self.dynamics_ = None if trainer.dynamics is None else recorded(trainer)
+        self.dynamics_ = None
+        if trainer.dynamics is not None:
+            self.dynamics_ = {name: tensor.numpy() for name, tensor in trainer.recorded().items()}
         if self.kept_["stage"] != last["stage"]:
             accuracy = {line["epoch"]: line["holdout"]["ema"] for line in self.history_ if "holdout" in line}
             warnings.warn(
@@ -187,13 +189,6 @@ def as_usual() -> Iterator[None]:
     except Interrupted as stop:  # its handlers are gone: ask again
         signal.raise_signal(stop.signal)
         raise KeyboardInterrupt from stop
-
-
-def recorded(trainer: Trainer) -> dict[str, npt.NDArray[Any]]:
-    """What `pars.audit` reads: numbers about each row, from the course of training."""
-    assert trainer.dynamics is not None
-    rows = trainer.dynamics.rows(trainer.labels, trainer.held_out)
-    return {name: tensor.numpy() for name, tensor in rows.items()}
 
 
 class PARSClassifier(RobustClassifier):
