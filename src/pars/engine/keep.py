@@ -52,17 +52,17 @@ def prefers_earlier(earlier: Tensor, later: Tensor, rule: Keep) -> bool:
 
     best-epoch: more rows are right; the later of equals is kept.
     best-stage: so many more that it is unlikely to be luck. A stage is there because it is expected to help, so what it
-    did stays unless the rows it lost outnumber those it won by more than the standard deviation of that difference,
-    √(lost + won), if both were equally likely (McNemar's test at one sigma).
+    did stays unless the rows it lost outnumber those it won by more than one, and by more than the standard deviation
+    of that difference, √(lost + won), if both were equally likely (McNemar's test, continuity corrected, at one sigma).
 
     >>> before = torch.arange(100) < 60
-    >>> prefers_earlier(before, torch.arange(100) < 56, "best-stage")       # lost 4, won 0: more than √4
+    >>> prefers_earlier(before, torch.arange(100) < 56, "best-stage")       # lost 4, won 0: more than 1 + √4
     True
     >>> prefers_earlier(before, (torch.arange(100) >= 4) & (torch.arange(100) < 63), "best-stage")   # lost 4, won 3
     False
     """
     lost, won = int((earlier & ~later).sum()), int((later & ~earlier).sum())
-    margin = (lost + won) ** 0.5 if rule == "best-stage" else 0.0
+    margin = 1 + (lost + won) ** 0.5 if rule == "best-stage" else 0.0
     return lost - won > margin
 
 

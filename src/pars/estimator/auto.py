@@ -54,7 +54,8 @@ def batch_size_for(n: int) -> int:
 
 
 def epochs_for(facts: Facts, batch_size: int) -> int:
-    """About 16·√n steps, more for more than 10 classes, but at least 20 passes over the rows (images: 40), at most 200.
+    """About 16·√n steps, or n where that is more, up to 1 200; more for more than 10 classes. At least 20 passes over the
+    rows (images: 40), at most 200.
 
     >>> image, table = Facts(n_labelled=10_000, n_classes=10, shape=(3, 32, 32), smallest_class=900), (64,)
     >>> epochs_for(image, 64)
@@ -62,7 +63,7 @@ def epochs_for(facts: Facts, batch_size: int) -> int:
     """
     n = max(2, facts.n_labelled)
     least = 40 if facts.is_image else 20
-    steps = 16 * math.sqrt(n * max(1.0, facts.n_classes / 10))
+    steps = max(16 * math.sqrt(n), min(n, 1200)) * math.sqrt(max(1.0, facts.n_classes / 10))
     return min(200, max(least, round(steps / math.ceil(n / batch_size))))
 
 
@@ -88,12 +89,12 @@ def views_for(facts: Facts) -> dict[str, Any]:
     """Features: the more there are, the more can be dropped without changing the class; few get noise instead.
 
     >>> views_for(Facts(n_labelled=100, n_classes=2, shape=(1280,), smallest_class=50))
-    {'dropout_weak': 0.3, 'dropout_strong': 0.49, 'noise': 0.0}
+    {'dropout_weak': 0.29, 'dropout_strong': 0.48, 'noise': 0.01}
     """
     if facts.is_image:
         return {}
     (d,) = facts.shape
-    share = d / (d + 16)
+    share = d / (d + 64)
     return {
         "dropout_weak": round(0.3 * share, 2),
         "dropout_strong": round(0.5 * share, 2),
