@@ -127,7 +127,7 @@ masks = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=2
 def test_a_stage_is_undone_if_it_lost_more_rows_than_luck_would_explain(pairs: list[tuple[bool, bool]]) -> None:
     before, after = (torch.tensor(column) for column in zip(*pairs, strict=True))
     differences = [int(b) - int(a) for b, a in pairs if a != b]
-    # If each row that changed were as likely lost as won, their sum would have this standard deviation; one row is luck.
+    # If each row that changed were as likely lost as won, their sum would have this deviation; one row is luck.
     deviation = sum(d * d for d in differences) ** 0.5
     assert prefers_earlier(before, after, "best-stage") == (sum(differences) - 1 > deviation)
     assert prefers_earlier(before, after, "best-epoch") == (before.sum() > after.sum())

@@ -54,8 +54,9 @@ def batch_size_for(n: int) -> int:
 
 
 def epochs_for(facts: Facts, batch_size: int) -> int:
-    """About 16·√n steps, or n where that is more, up to 1 200; more for more than 10 classes. At least 20 passes over the
-    rows (images: 40), at most 200.
+    """About 16·√n steps, or n where that is more, up to 1 200; more for more than 10 classes.
+
+    At least 20 passes over the rows (images: 40), and at most 200.
 
     >>> image, table = Facts(n_labelled=10_000, n_classes=10, shape=(3, 32, 32), smallest_class=900), (64,)
     >>> epochs_for(image, 64)
