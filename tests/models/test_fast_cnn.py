@@ -54,7 +54,9 @@ def test_its_cost_is_that_of_its_convolutions(width: int, mflop: float) -> None:
     cost = row_cost(net, torch.zeros(2, 3, 32, 32))
     assert cost.forward == 2 * multiply_adds(width)
     assert cost.forward / 1e6 == pytest.approx(mflop, abs=0.1)
-    assert cost.training == 3 * cost.forward - 2 * 2 * 31**2 * 12 * 24  # frozen filters have no gradient, nor has the input
+    assert (
+        cost.training == 3 * cost.forward - 2 * 2 * 31**2 * 12 * 24
+    )  # frozen filters have no gradient, nor has the input
 
 
 def test_widths_are_w_4w_4w_and_32_is_the_default() -> None:
