@@ -1,13 +1,13 @@
 """Where the time of a fast PARS run goes: the network's forward and backward, or something else.
 
-    python benchmarks/profile_fast.py --json >> results/fast-profile.jsonl       # about three core minutes
+    python benchmarks/profile_fast.py --json >> results/fast-profile.jsonl       # one to two core minutes
 
 The preset cifar10-fast on random images of CIFAR's size, so that no data is needed; nothing depends on what they show.
 Warm-up and main steps take turns in one process; every figure is a share of core seconds, the sum over turns, so that a
 busy machine gives the same shares.
 
-forward, backward    of the network; forward with the teacher's
-views, losses        making views of rows; the method's own arithmetic (selection, losses, their part of backward excepted)
+forward, backward    of the network, the teacher's forward and the losses' few operations on the way back included
+views, losses        making views of rows; the method's own arithmetic, selection and losses
 optimiser, average   the update of weights; the moving average
 other                drawing rows, meters, Python between
 network              forward + backward: what the cores are for

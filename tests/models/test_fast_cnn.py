@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from pars.engine.flops import row_cost
 from pars.models import FastCNN, ModelConfig, build
+from pars.models.whitening import Signs
 
 
 def by_hand(w: dict[str, Tensor], x: Tensor, *, pools: int = 3) -> Tensor:
@@ -39,24 +40,26 @@ def test_it_is_what_it_says(shape: tuple[int, int, int], pools: int) -> None:
     torch.testing.assert_close(net(x).double(), by_hand(net.state_dict(), x, pools=pools), rtol=1e-4, atol=1e-5)
 
 
-def multiply_adds(w: int) -> float:
+def multiply_adds(w: int, filters: int) -> float:
     """Of a 32×32 colour image: positions × inputs × outputs, layer by layer."""
-    whitening, head = 31**2 * 12 * 24, 4 * w * 10
-    first = 31**2 * 9 * 24 * w + 15**2 * 9 * w * w
+    whitening, head = 31**2 * 12 * filters, 4 * w * 10
+    first = 31**2 * 9 * filters * w + 15**2 * 9 * w * w
     second = 15**2 * 9 * w * 4 * w + 7**2 * 9 * (4 * w) ** 2
     third = (7**2 + 3**2) * 9 * (4 * w) ** 2
     return whitening + first + second + third + head
 
 
-@pytest.mark.parametrize(("width", "mflop"), [(32, 66.1), (64, 236.3)])
-def test_its_cost_is_that_of_its_convolutions(width: int, mflop: float) -> None:
-    net = build(ModelConfig(name="fast_cnn", width=width), (3, 32, 32), 10, seed=0)
+@pytest.mark.parametrize(
+    ("width", "signs", "mflop"), [(32, "both", 66.1), (64, "both", 236.3), (32, "one", 59.2), (64, "one", 222.7)]
+)
+def test_its_cost_is_that_of_its_convolutions(width: int, signs: Signs, mflop: float) -> None:
+    net = build(ModelConfig(name="fast_cnn", width=width, whitening=signs), (3, 32, 32), 10, seed=0)
     cost = row_cost(net, torch.zeros(2, 3, 32, 32))
-    assert cost.forward == 2 * multiply_adds(width)
+    filters = {"both": 24, "one": 12}[signs]
+    assert cost.forward == 2 * multiply_adds(width, filters)
     assert cost.forward / 1e6 == pytest.approx(mflop, abs=0.1)
-    assert (
-        cost.training == 3 * cost.forward - 2 * 2 * 31**2 * 12 * 24
-    )  # frozen filters have no gradient, nor has the input
+    # Frozen filters have no gradient, nor has the input.
+    assert cost.training == 3 * cost.forward - 2 * 2 * 31**2 * 12 * filters
 
 
 def test_widths_are_w_4w_4w_and_32_is_the_default() -> None:

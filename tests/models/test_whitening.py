@@ -112,6 +112,14 @@ def test_beginning_anew_keeps_the_filters() -> None:
     assert not layer.bias.any()
 
 
+def test_with_one_sign_it_has_half_of_the_filters() -> None:
+    layers = [Whitening(3), Whitening(3, signs="one")]
+    for layer in layers:
+        layer.fit(pictures(20, 3, 8, 8))
+    assert torch.equal(layers[1].weight, layers[0].weight[:12])
+    assert layers[1].bias.shape == (12,)
+
+
 def test_unfitted_it_passes_the_pixels_on() -> None:
     x = torch.randn(2, 1, 3, 3)
     out = Whitening(1)(x)

@@ -13,6 +13,7 @@ from pars.models.fast_cnn import FastCNN
 from pars.models.mlp import MLP, Linear
 from pars.models.preact_resnet import PreActResNet18
 from pars.models.small_cnn import SmallCNN
+from pars.models.whitening import Signs
 from pars.seeds import torch_seed
 
 LARGEST = 10**9  # parameters; with gradient, momentum and average 16 GB in training
@@ -26,6 +27,8 @@ class ModelConfig:
     """auto: small_cnn for images, mlp for feature vectors."""
     width: int | None = None
     """Channels of the first stage of a convolutional network; by default 64 (preact_resnet18) or 32 (the others)."""
+    whitening: Signs = "both"
+    """fast_cnn: filters of the first layer: every principal axis and its negative, or with one sign only."""
     hidden: tuple[int, ...] = (256,)
     """mlp: sizes of the hidden layers."""
     batch_norm: bool = False
@@ -80,7 +83,7 @@ def _construct(config: ModelConfig, input_shape: tuple[int, ...], n_classes: int
         case "small_cnn":
             return SmallCNN(input_shape, n_classes, width=config.width or 32)
         case "fast_cnn":
-            return FastCNN(input_shape, n_classes, width=config.width or 32)
+            return FastCNN(input_shape, n_classes, width=config.width or 32, signs=config.whitening)
         case "mlp":
             return MLP(
                 input_shape, n_classes, hidden=config.hidden, batch_norm=config.batch_norm, dropout=config.dropout

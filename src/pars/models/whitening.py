@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+Signs = Literal["both", "one"]
 SIDE = 2  # of a patch, in pixels
 EPS = 5e-4  # airbench's: a direction of less variance than this is not made as loud as the others
 
@@ -13,8 +16,9 @@ EPS = 5e-4  # airbench's: a direction of less variance than this is not made as 
 class Whitening(nn.Module):
     """A 2×2 convolution onto the principal axes of the images' patches, each scaled to unit variance.
 
-    Shapes: [B, C, H, W] -> [B, 8C, H-1, W-1]: every axis and its negative. The filters are a buffer: saved with the
-    weights, copied to averages, and out of reach of optimiser and weight decay. Only the bias learns.
+    Shapes: [B, C, H, W] -> [B, 8C, H-1, W-1], every axis and its negative; [B, 4C, H-1, W-1] with one sign only.
+    The filters are a buffer: saved with the weights, copied to averages, out of reach of optimiser and weight decay.
+    Only the bias learns.
     Until `fit` has seen images the filters are those of white noise, the pixels of the patch themselves.
 
     >>> Whitening(3)(torch.zeros(2, 3, 32, 32)).shape
@@ -23,11 +27,12 @@ class Whitening(nn.Module):
 
     weight: Tensor
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, *, signs: Signs = "both") -> None:
         super().__init__()
-        size = channels * SIDE * SIDE
-        self.register_buffer("weight", both_signs(torch.eye(size)).view(2 * size, channels, SIDE, SIDE))
-        self.bias = nn.Parameter(torch.zeros(2 * size))
+        self.signs = signs
+        filters = self._signed(torch.eye(channels * SIDE * SIDE))
+        self.register_buffer("weight", filters.view(-1, channels, SIDE, SIDE))
+        self.bias = nn.Parameter(torch.zeros(len(filters)))
 
     def reset_parameters(self) -> None:
         """What a training that begins anew draws again: nothing, for the filters are the images', not learned."""
@@ -37,15 +42,14 @@ class Whitening(nn.Module):
     def fit(self, images: Tensor) -> None:
         """Set the filters by images [n, C, H, W] as the network will see them."""
         filters = whitening_filters(patch_covariance(images).cpu())  # one LAPACK, wherever the images are
-        self.weight.copy_(both_signs(filters).view_as(self.weight))
+        self.weight.copy_(self._signed(filters).view_as(self.weight))
 
     def forward(self, x: Tensor) -> Tensor:
         return F.conv2d(x, self.weight, self.bias)
 
-
-def both_signs(filters: Tensor) -> Tensor:
-    """[m, d] -> [2m, d]. A nonlinearity behind it then loses neither side: gelu(x) - gelu(-x) = x."""
-    return torch.cat([filters, -filters])
+    def _signed(self, filters: Tensor) -> Tensor:
+        """[m, d] -> [2m, d] or itself. With both signs a GELU behind it loses nothing: gelu(x) - gelu(-x) = x."""
+        return torch.cat([filters, -filters]) if self.signs == "both" else filters
 
 
 def patch_covariance(images: Tensor, batch: int = 256) -> Tensor:
