@@ -168,7 +168,8 @@ def shares(seconds: dict[str, float]) -> dict[str, float]:
 
 def whole_run(config: run.RunConfig, clocks: dict[str, Clock], turns: int, steps: int) -> dict[str, float]:
     """Seconds of a run of the preset on all of CIFAR-10, from those of its parts."""
-    train, total = config.train, defaultdict(float)
+    train = config.train
+    total: defaultdict[str, float] = defaultdict(float)
     per_epoch = math.ceil(CIFAR_ROWS / train.batch_size)
     warm_up = round(config.method.warm_up_share * train.epochs)  # type: ignore[attr-defined]
     for name, epochs in (("warm-up", warm_up), ("main", train.epochs - warm_up)):
@@ -187,13 +188,17 @@ def whole_run(config: run.RunConfig, clocks: dict[str, Clock], turns: int, steps
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
-    parser.add_argument("--turns", type=int, default=4)
-    parser.add_argument("--steps", type=int, default=4, help="of each stage in a turn")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=3, help="of each stage in a turn")
     options = parser.parse_args()
     keep_freed_memory()
     config, clocks = measure(options.turns, options.steps)
     n = options.turns * options.steps
-    result: dict[str, Any] = {"command": f"python benchmarks/profile_fast.py --json --turns {options.turns}"}
+    result: dict[str, Any] = {
+        "command": "python benchmarks/profile_fast.py --json",
+        "turns": options.turns,
+        "steps": options.steps,
+    }
     for name in ("warm-up", "main"):
         result[name] = shares(clocks[name].seconds)
     total = whole_run(config, clocks, options.turns, options.steps)

@@ -18,8 +18,8 @@ def pictures(n: int, channels: int, height: int, width: int, seed: int = 0) -> T
     """Images whose neighbours are alike, as in pictures: noise summed up along both sides, channels mixed."""
     rng = np.random.default_rng(seed)
     smooth = rng.standard_normal((n, channels, height + 3, width + 3))
-    smooth = sum(smooth[:, :, i : i + height, j : j + width] for i in range(4) for j in range(4))
-    mixed = np.einsum("cd,ndhw->nchw", rng.standard_normal((channels, channels)), smooth)
+    near = [smooth[:, :, i : i + height, j : j + width] for i in range(4) for j in range(4)]
+    mixed = np.einsum("cd,ndhw->nchw", rng.standard_normal((channels, channels)), np.sum(near, axis=0))
     return torch.from_numpy((mixed / mixed.std() + 0.1).astype(np.float32))
 
 

@@ -23,12 +23,13 @@ from run.helpers import SYMMETRIC, images
 FAST = ("cifar10-fast", "cifar100-fast", "cifar10n-fast", "cifar10-low-resource-fast")
 
 
-def small(name: str = "cifar10-fast", **changes: object) -> run.RunConfig:
+def small(holdout: float = 0.0) -> run.RunConfig:
     """Two epochs of four steps of a narrow network."""
-    config = run.preset(name)(SYMMETRIC)
+    config = run.preset("cifar10-fast")(SYMMETRIC)
     train = replace(config.train, epochs=2, batch_size=16, steps_per_epoch=4)
-    model = replace(config.model, width=4)
-    return replace(config, model=model, train=train, method=PARS(warm_up=1, tau=0.2, robust="gce(q=0.7)"), **changes)
+    data, model = replace(config.data, holdout=holdout), replace(config.model, width=4)
+    method = PARS(warm_up=1, tau=0.2, robust="gce(q=0.7)")
+    return replace(config, data=data, model=model, train=train, method=method)
 
 
 def whitening_of(dataset: Dataset, rows: slice | np.ndarray[tuple[int], np.dtype[np.int64]]) -> torch.Tensor:
@@ -75,7 +76,7 @@ def test_a_run_whitens_by_its_training_images_without_the_held_out_ones() -> Non
     bright = dataset.train.inputs.copy()
     bright[1::2, :, ::2] = 255  # rows of two kinds, so that it shows which were looked at
     dataset = replace(dataset, train=Split(bright, dataset.train.labels, dataset.train.true_labels))
-    prepared = run.prepare(small(data=replace(small().data, holdout=0.25)), dataset)
+    prepared = run.prepare(small(holdout=0.25), dataset)
     assert prepared.held_out.any()
     (network,) = prepared.networks(small())
     found = network.state_dict()["whitening.weight"]

@@ -81,4 +81,5 @@ def whitening_filters(covariance: Tensor, *, eps: float = EPS) -> Tensor:
     size = rows.abs()
     first = (size >= 0.5 * size.amax(dim=1, keepdim=True)).int().argmax(dim=1, keepdim=True)
     rows = rows * rows.gather(1, first).sign()
-    return rows / (values.clamp_min(0) + eps).sqrt()[:, None]
+    out: Tensor = rows / (values.clamp_min(0) + eps).sqrt()[:, None]
+    return out
