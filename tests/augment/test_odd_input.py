@@ -18,7 +18,7 @@ from pars.errors import UserError
 from pars.seeds import generator
 
 WEAK: list[Weak] = ["crop-flip", "resized-crop", "none"]
-STRONG: list[Strong] = ["light", "randaugment", "autoaugment"]
+STRONG: list[Strong] = ["cutout", "light", "randaugment", "autoaugment"]
 
 
 def images(n: int, shape: tuple[int, ...]) -> Tensor:

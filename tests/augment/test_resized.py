@@ -66,7 +66,7 @@ def test_a_piece_of_a_large_image() -> None:
 
 
 @pytest.mark.parametrize("weak", ["crop-flip", "resized-crop"])
-@pytest.mark.parametrize("strong", ["light", "randaugment", "autoaugment", "none"])
+@pytest.mark.parametrize("strong", ["cutout", "light", "randaugment", "autoaugment", "none"])
 def test_all_views_of_a_run_have_the_size_asked_for(weak: str, strong: str) -> None:
     config = ViewsConfig(weak=weak, strong=strong, size=24)  # type: ignore[arg-type]
     views = build(config, image=True, shape=(3, 40, 32), mean=(0.5,) * 3, std=(0.25,) * 3)

@@ -11,8 +11,9 @@ from torch import nn
 
 from pars.errors import UserError
 from pars.models import MLP, Linear, ModelConfig, SmallCNN, build
+from pars.models.whitening import Whitening
 
-Name = Literal["auto", "preact_resnet18", "small_cnn", "mlp", "linear"]
+Name = Literal["auto", "preact_resnet18", "small_cnn", "fast_cnn", "mlp", "linear"]
 
 CASES: list[tuple[Name, tuple[int, ...]]] = [
     ("preact_resnet18", (3, 32, 32)),
@@ -21,6 +22,10 @@ CASES: list[tuple[Name, tuple[int, ...]]] = [
     ("small_cnn", (1, 28, 28)),
     ("small_cnn", (1, 8, 8)),
     ("small_cnn", (3, 20, 33)),
+    ("fast_cnn", (3, 32, 32)),
+    ("fast_cnn", (1, 28, 28)),
+    ("fast_cnn", (1, 8, 8)),
+    ("fast_cnn", (3, 20, 33)),
     ("mlp", (1280,)),
     ("mlp", (1, 8, 8)),
     ("linear", (17,)),
@@ -50,10 +55,12 @@ def test_shapes_and_every_parameter_gets_a_gradient(name: Name, shape: tuple[int
 def test_logits_are_the_head_of_the_features(name: Name, shape: tuple[int, ...]) -> None:
     net = build(config_of(name), shape, 7, seed=0).eval()
     x = torch.randn(3, *shape)
-    torch.testing.assert_close(net(x), net.features(x) @ net.head.weight.T + net.head.bias)
+    linear = net.features(x) @ net.head.weight.T
+    torch.testing.assert_close(net(x), linear / 9 if net.head.bias is None else linear + net.head.bias)
+    assert torch.equal(net(x), net.head(net.features(x)))  # what methods that use features compute
 
 
-@pytest.mark.parametrize("name", ["preact_resnet18", "small_cnn", "mlp", "linear"])
+@pytest.mark.parametrize("name", ["preact_resnet18", "small_cnn", "fast_cnn", "mlp", "linear"])
 def test_initial_weights_depend_on_the_seed_alone(name: Name) -> None:
     torch.manual_seed(1)
     first = build(config_of(name), (3, 32, 32), 10, seed=3).state_dict()
@@ -77,9 +84,10 @@ def test_auto_is_small_cnn_for_images_and_mlp_for_vectors() -> None:
 
 
 def test_convolutions_come_channels_last() -> None:
-    for config in (ModelConfig(name="preact_resnet18", width=16), ModelConfig(name="small_cnn", width=8)):
-        for module in build(config, (3, 32, 32), 10, seed=0).modules():
-            if isinstance(module, nn.Conv2d):
+    names: tuple[tuple[Name, int], ...] = (("preact_resnet18", 16), ("small_cnn", 8), ("fast_cnn", 8))
+    for name, width in names:
+        for module in build(ModelConfig(name=name, width=width), (3, 32, 32), 10, seed=0).modules():
+            if isinstance(module, (nn.Conv2d, Whitening)):
                 assert module.weight.is_contiguous(memory_format=torch.channels_last)
 
 
@@ -111,6 +119,7 @@ def test_linear_features_are_the_input_itself() -> None:
     [
         (ModelConfig(name="preact_resnet18"), (1280,), 10, r"preact_resnet18 reads images .* shape \[1280\]; use mlp"),
         (ModelConfig(name="small_cnn"), (64,), 10, "small_cnn reads images"),
+        (ModelConfig(name="fast_cnn"), (3, 7, 9), 10, "fast_cnn needs images of at least 8×8 pixels, got 7×9"),
         (ModelConfig(name="small_cnn"), (3, 1, 1), 10, "at least 4×4 pixels, got 1×1"),
         (ModelConfig(name="preact_resnet18"), (3, 1, 1), 10, "at least 8×8 pixels, got 1×1"),
         (ModelConfig(), (64,), 1, "at least 2 classes, got 1"),

@@ -7,6 +7,7 @@ and any part of the batch is changed by its part of the parameters: same seed, s
 |---|---|---|
 | crop-flip | `CropFlip` | images, weak |
 | resized-crop | `ResizedCrop` | large images, weak |
+| cutout | `Cutout` | images, strong: + a square painted over |
 | light | `Light` | images, strong: + affine, colour, cutout |
 | randaugment | `RandAugment` | images, strong: + operations drawn at random, cutout |
 | autoaugment | `AutoAugment` | images, strong: + a learned pair of operations |
@@ -27,7 +28,7 @@ from pars.augment.cached import Cached, source
 from pars.augment.caption import caption
 from pars.augment.config import ViewsConfig, build
 from pars.augment.crop import CentreCrop, CropFlip, crop_flip
-from pars.augment.cutout import cut_out
+from pars.augment.cutout import Cutout, cut_out
 from pars.augment.dropout import FeatureDropout, keep_mask
 from pars.augment.finish import AsFloat, Normalise
 from pars.augment.light import Light, affine, affine_params
@@ -41,6 +42,7 @@ __all__ = [
     "Cached",
     "CentreCrop",
     "CropFlip",
+    "Cutout",
     "FeatureDropout",
     "Finish",
     "Identity",

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from pars.augment.autoaugment import AutoAugment, Policy
 from pars.augment.cached import Cached
 from pars.augment.crop import CentreCrop, CropFlip, PadMode
+from pars.augment.cutout import Cutout
 from pars.augment.dropout import FeatureDropout
 from pars.augment.finish import AsFloat, Normalise
 from pars.augment.geometry import LARGEST_SIDE
@@ -21,14 +22,14 @@ from pars.augment.resized import ResizedCrop
 from pars.augment.view import Crop, Identity, View, Views
 from pars.errors import UserError
 
-IMAGE_VIEWS = ("crop-flip", "resized-crop", "light", "randaugment", "autoaugment")
+IMAGE_VIEWS = ("crop-flip", "resized-crop", "cutout", "light", "randaugment", "autoaugment")
 FEATURE_VIEWS = ("dropout", "cached")
 # Beyond, nothing of a row is left: at strength 10 an image may be scaled to nothing.
 LARGEST = {"strength": 9, "noise": 1000, "operations": 100}
 
 Weak = Literal["auto", "none", "crop-flip", "resized-crop", "dropout", "cached"]
 Strong = Literal[
-    "auto", "none", "crop-flip", "resized-crop", "light", "randaugment", "autoaugment", "dropout", "cached"
+    "auto", "none", "crop-flip", "resized-crop", "cutout", "light", "randaugment", "autoaugment", "dropout", "cached"
 ]
 
 
@@ -51,8 +52,8 @@ class ViewsConfig:
     strength: float = 1.0
     """light: scales rotation, shear, scale, shift, colour and cutout; 0 is the weak view."""
     cutout: int | None = None
-    """Side of the square painted over, in pixels. By default: light, a quarter of the shorter side; randaugment, a half
-    (uniform: at most a half; fixed: none)."""
+    """Side of the square painted over, in pixels. By default: cutout and light, a quarter of the shorter side;
+    randaugment, a half (uniform: at most a half; fixed: none)."""
     operations: int = 2
     """randaugment: operations done to an image; 2 for CIFAR, 4 for Clothing1M in the paper."""
     magnitude: int = 10
@@ -141,6 +142,8 @@ def _strong(config: ViewsConfig, shape: tuple[int, ...], mean: tuple[float, ...]
     side = config.size or min(shape[1:])
     base = _weak(config, config.weak, shape)
     match config.strong:
+        case "cutout":
+            return Cutout(crop=base, mean=mean, side=side // 4 if config.cutout is None else config.cutout)
         case "auto" | "light":
             cutout = side // 4 if config.cutout is None else config.cutout
             return Light(crop=base, mean=mean, strength=config.strength, cutout=cutout, pad_mode=config.pad_mode)

@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pars.augment.view import one_by_one
+from pars.augment.view import Crop, Params, one_by_one, to_device
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cutout:
+    """The weak view, then a square in the mean colour.
+
+    Parameters, besides those of the crop: cutout [n, 4] (top, left, bottom, right).
+    """
+
+    crop: Crop  # crop and flip
+    mean: tuple[float, ...]  # per channel, in units of 0..1
+    side: int = 8  # in pixels
+
+    def draw(self, rng: np.random.Generator, n: int, shape: tuple[int, ...]) -> Params:
+        params = self.crop.draw(rng, n, shape)
+        return params | {"cutout": cutout_boxes(rng, np.full(n, self.side), self.crop.shape_after(shape))}
+
+    def apply(self, x: Tensor, params: Params) -> Tensor:
+        params = to_device(params, x)
+        out = self.crop.apply(x, params)
+        if out.untyped_storage().data_ptr() == x.untyped_storage().data_ptr():
+            out = out.clone()  # a view that changes nothing hands on the samples themselves, and painting is in place
+        fill = torch.tensor([round(255 * m) for m in self.mean], dtype=torch.uint8, device=x.device)
+        return cut_out(out, params["cutout"], fill)
 
 
 def cutout_boxes(rng: np.random.Generator, side: npt.NDArray[np.int64], shape: tuple[int, ...]) -> Tensor:

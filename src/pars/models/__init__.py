@@ -4,13 +4,15 @@
 |---|---|---|
 | preact_resnet18 | preact_resnet.py | the noisy-label papers' CIFAR network |
 | small_cnn | small_cnn.py | images on a CPU, from 4×4 pixels up |
+| fast_cnn | fast_cnn.py | images from 8×8 pixels up, for accuracy per FLOP (docs/fast.md) |
 | mlp, linear | mlp.py | features, table rows, flattened small images |
 """
 
 from pars.models.backbone import Backbone
 from pars.models.config import ModelConfig, build
+from pars.models.fast_cnn import FastCNN
 from pars.models.mlp import MLP, Linear
 from pars.models.preact_resnet import PreActResNet18
 from pars.models.small_cnn import SmallCNN
 
-__all__ = ["MLP", "Backbone", "Linear", "ModelConfig", "PreActResNet18", "SmallCNN", "build"]
+__all__ = ["MLP", "Backbone", "FastCNN", "Linear", "ModelConfig", "PreActResNet18", "SmallCNN", "build"]

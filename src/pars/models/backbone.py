@@ -21,6 +21,14 @@ class Backbone(nn.Module):
     def features(self, x: Tensor) -> Tensor:
         raise NotImplementedError
 
+    def prepare(self, inputs: Tensor) -> None:
+        """Set what is not learned but measured, on some training inputs [n, *input_shape] as `forward` will see them.
+
+        A run calls it on the networks it builds, before training; by default nothing is measured. What it sets must be
+        in `state_dict`, so that a run is loaded without its data, and must survive `reset_parameters` of the layers,
+        for a method may begin anew.
+        """
+
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.head(self.features(x))
         return logits

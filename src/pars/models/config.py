@@ -9,9 +9,11 @@ import torch
 
 from pars.errors import UserError
 from pars.models.backbone import Backbone
+from pars.models.fast_cnn import FastCNN
 from pars.models.mlp import MLP, Linear
 from pars.models.preact_resnet import PreActResNet18
 from pars.models.small_cnn import SmallCNN
+from pars.models.whitening import Signs
 from pars.seeds import torch_seed
 
 LARGEST = 10**9  # parameters; with gradient, momentum and average 16 GB in training
@@ -21,10 +23,12 @@ LARGEST = 10**9  # parameters; with gradient, momentum and average 16 GB in trai
 class ModelConfig:
     """The network."""
 
-    name: Literal["auto", "preact_resnet18", "small_cnn", "mlp", "linear"] = "auto"
+    name: Literal["auto", "preact_resnet18", "small_cnn", "fast_cnn", "mlp", "linear"] = "auto"
     """auto: small_cnn for images, mlp for feature vectors."""
     width: int | None = None
-    """Channels of the first stage of a convolutional network; by default 64 (preact_resnet18) or 32 (small_cnn)."""
+    """Channels of the first stage of a convolutional network; by default 64 (preact_resnet18) or 32 (the others)."""
+    whitening: Signs = "both"
+    """fast_cnn: filters of the first layer: every principal axis and its negative, or with one sign only."""
     hidden: tuple[int, ...] = (256,)
     """mlp: sizes of the hidden layers."""
     batch_norm: bool = False
@@ -51,7 +55,7 @@ def build(config: ModelConfig, input_shape: tuple[int, ...], n_classes: int, *, 
         net = _construct(config, input_shape, n_classes)
     # oneDNN corrupts memory in the backward of a channels_last 1×1 stride-2 convolution with fewer input channels than
     # its vector block of 8 or 16 (uxlfoundation/oneDNN#6035); narrow networks keep the plain layout.
-    if isinstance(net, SmallCNN) or (isinstance(net, PreActResNet18) and (config.width or 64) >= 16):
+    if isinstance(net, (SmallCNN, FastCNN)) or (isinstance(net, PreActResNet18) and (config.width or 64) >= 16):
         net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return net
 
@@ -78,6 +82,8 @@ def _construct(config: ModelConfig, input_shape: tuple[int, ...], n_classes: int
             return PreActResNet18(input_shape, n_classes, width=config.width or 64)
         case "small_cnn":
             return SmallCNN(input_shape, n_classes, width=config.width or 32)
+        case "fast_cnn":
+            return FastCNN(input_shape, n_classes, width=config.width or 32, signs=config.whitening)
         case "mlp":
             return MLP(
                 input_shape, n_classes, hidden=config.hidden, batch_norm=config.batch_norm, dropout=config.dropout

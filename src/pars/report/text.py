@@ -18,6 +18,7 @@ BLOCKS = "▁▂▃▄▅▆▇█"
 NETWORK_FIELDS = {
     "preact_resnet18": ("name", "width"),
     "small_cnn": ("name", "width"),
+    "fast_cnn": ("name", "width", "whitening"),
     "mlp": ("name", "hidden", "batch_norm", "dropout"),
     "linear": ("name",),
 }

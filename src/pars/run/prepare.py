@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from torch import nn
+from torch import Tensor
 
 from pars import augment, data, models, noise, seeds
 from pars.data import Dataset
-from pars.engine import RunFolder
+from pars.engine import RunFolder, as_tensor
 from pars.errors import UserError
 from pars.run import inputs, toml
 from pars.run.config import RunConfig
@@ -32,12 +33,25 @@ class Prepared:
     views: augment.Views
     data_record: dict[str, Any]  # of the data as it was loaded
 
-    def networks(self, config: RunConfig) -> list[nn.Module]:
+    def networks(self, config: RunConfig) -> list[models.Backbone]:
         shape = tuple(self.data.train.inputs.shape[1:])
-        return [
+        networks = [
             models.build(config.model, shape, self.data.n_classes, seed=config.seed + index)
             for index in range(config.method.networks)
         ]
+        for network in networks:
+            if type(network).prepare is not models.Backbone.prepare:
+                network.prepare(self.sample())
+        return networks
+
+    def sample(self, n_rows: int = 5_000, n_values: int = 2**24) -> Tensor:
+        """At most so many training rows, with so many numbers in all, as a network is asked about them.
+
+        Evenly spaced, none of them held out: to measure on what a network needs to know about its inputs.
+        """
+        rows, inputs = np.flatnonzero(~self.held_out), self.data.train.inputs
+        most = min(n_rows, max(1, n_values // math.prod(inputs.shape[1:])))
+        return self.views.plain(as_tensor(inputs[rows[:: -(-len(rows) // most)]]))
 
 
 def prepare(config: RunConfig, dataset: Dataset | None = None) -> Prepared:

@@ -1,6 +1,7 @@
 """Recipes by name: functions of the noise that return a whole configuration.
 
-The CIFAR presets are the paper's recipe (its appendix "Implementation Details"); the others are small ones for a CPU.
+The presets cifar10 and cifar100 are the paper's recipe (its appendix "Implementation Details"); those ending in -fast
+(fast.py) and the small ones are for a CPU.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pars.methods import Setting, by_name, recipe
 from pars.models import ModelConfig
 from pars.noise import NoiseConfig
 from pars.run.config import RunConfig
+from pars.run.fast import cifar10_fast, cifar10n_fast, cifar100_fast
 from pars.run.toml import overlay, plain
 
 OWN_FILES = {"features": "features.npz", "images": "images.npz"}  # stand for the file that only the user knows
@@ -129,6 +131,10 @@ PRESETS: dict[str, Preset] = {
     "cifar10-low-resource": low_resource(cifar10, 4_000, 391),
     "cifar100-low-resource": low_resource(cifar100, 10_000, 391),
     "cifar10-small": small_cifar10,
+    "cifar10-fast": cifar10_fast,
+    "cifar100-fast": cifar100_fast,
+    "cifar10n-fast": cifar10n_fast,
+    "cifar10-low-resource-fast": low_resource(cifar10_fast, 4_000, 196),
     "features": features,
     "images": images,
 }

@@ -1,0 +1,49 @@
+"""The fast track: all of CIFAR from pixels with a network made for speed (docs/fast.md)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pars.augment import ViewsConfig
+from pars.data import DataConfig
+from pars.engine import TrainConfig
+from pars.methods import Setting, by_name
+from pars.models import ModelConfig
+from pars.noise import NoiseConfig
+from pars.run.config import RunConfig
+
+CIFAR10N = NoiseConfig(kind="file", path="CIFAR-10_human.pt", labels="worse")  # the file is looked for beside the data
+
+
+def cifar10_fast(noise: NoiseConfig, method: str | None = None) -> RunConfig:
+    """All of CIFAR-10 from pixels with a network made for speed: an hour or so on two CPU cores."""
+    return RunConfig(
+        data=DataConfig(name="cifar10"),
+        noise=noise,
+        model=ModelConfig(name="fast_cnn", width=32),
+        views=ViewsConfig(strong="cutout", cutout=8),  # a short run learns nothing from views that are too strong
+        train=TrainConfig(
+            epochs=10,
+            batch_size=256,
+            lr=0.1,
+            nesterov=True,
+            schedule="cosine",
+            ema=0.99,
+            ema_ramp=True,
+            # Each is a pass over 24 000 or 50 000 images, where a warm-up epoch trains on 50 000.
+            evaluate_every=2,
+            dynamics_every=5,
+        ),
+        # As from pixels in small (docs/method.md): NCE+MAE learns too slowly for a short run.
+        method=by_name(method or "pars", Setting(robust="gce(q=0.7)")),
+    )
+
+
+def cifar100_fast(noise: NoiseConfig, method: str | None = None) -> RunConfig:
+    """All of CIFAR-100 from pixels with a network made for speed: an hour or so on two CPU cores."""
+    return replace(cifar10_fast(noise, method), data=DataConfig(name="cifar100"))
+
+
+def cifar10n_fast(noise: NoiseConfig, method: str | None = None) -> RunConfig:
+    """CIFAR-10 with the labels people gave (CIFAR-10N, `worse` unless noise is named), fast as cifar10-fast."""
+    return cifar10_fast(CIFAR10N if noise.kind == "none" else noise, method)

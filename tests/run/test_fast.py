@@ -1,0 +1,140 @@
+"""The fast presets, and a network that is measured on the training images before it is trained."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from engine.test_resume import StopAt
+
+from pars import run
+from pars.cli.train import parser, resolve
+from pars.data import Dataset, Split
+from pars.engine import Interrupted, load_tensors
+from pars.methods import PARS
+from pars.models import ModelConfig
+from pars.models.whitening import patch_covariance, whitening_filters
+from pars.noise import NoiseConfig
+from run.helpers import SYMMETRIC, images
+
+FAST = ("cifar10-fast", "cifar100-fast", "cifar10n-fast", "cifar10-low-resource-fast")
+
+
+def small(holdout: float = 0.0) -> run.RunConfig:
+    """Two epochs of four steps of a narrow network."""
+    config = run.preset("cifar10-fast")(SYMMETRIC)
+    train = replace(config.train, epochs=2, batch_size=16, steps_per_epoch=4)
+    data, model = replace(config.data, holdout=holdout), replace(config.model, width=4)
+    method = PARS(warm_up=1, tau=0.2, robust="gce(q=0.7)")
+    return replace(config, data=data, model=model, train=train, method=method)
+
+
+def whitening_of(dataset: Dataset, rows: slice | np.ndarray[tuple[int], np.dtype[np.int64]]) -> torch.Tensor:
+    """The filters [12, 3, 2, 2] that some rows of the training images call for."""
+    scaled = torch.from_numpy(dataset.train.inputs[rows]).double() / 255
+    mean, std = (torch.tensor(v, dtype=torch.float64)[:, None, None] for v in (dataset.mean, dataset.std))
+    return whitening_filters(patch_covariance((scaled - mean) / std)).view(12, 3, 2, 2)
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_the_fast_recipes_train_a_fast_network_with_light_views(name: str) -> None:
+    config = run.preset(name)(SYMMETRIC)
+    assert config.model == ModelConfig(name="fast_cnn", width=32)
+    train = config.train
+    assert (train.batch_size, train.lr, train.momentum, train.nesterov, train.weight_decay) == (
+        256,
+        0.1,
+        0.9,
+        True,
+        5e-4,
+    )
+    assert (train.ema, train.ema_ramp) == (0.99, True)
+    assert (config.views.weak, config.views.strong, config.views.cutout) == ("auto", "cutout", 8)
+    assert isinstance(config.method, PARS)
+    assert config.method.robust == "gce(q=0.7)"
+    assert config.data.name == ("cifar100" if name.startswith("cifar100") else "cifar10")
+    assert config.data.labelled == (4_000 if "low-resource" in name else None)
+
+
+def noise_on_the_command_line(*flags: str) -> NoiseConfig:
+    options, rest = parser().parse_known_args(["--preset", "cifar10n-fast", *flags])
+    return resolve(options, rest).noise
+
+
+def test_cifar10n_has_the_labels_people_gave_unless_told() -> None:
+    worse = NoiseConfig(kind="file", path="CIFAR-10_human.pt", labels="worse")
+    assert noise_on_the_command_line() == worse
+    assert noise_on_the_command_line("--noise.labels", "aggre") == replace(worse, labels="aggre")
+    assert run.preset("cifar10n-fast")(SYMMETRIC).noise == SYMMETRIC
+
+
+def test_a_run_whitens_by_its_training_images_without_the_held_out_ones() -> None:
+    dataset = images(60)
+    bright = dataset.train.inputs.copy()
+    bright[1::2, :, ::2] = 255  # rows of two kinds, so that it shows which were looked at
+    dataset = replace(dataset, train=Split(bright, dataset.train.labels, dataset.train.true_labels))
+    prepared = run.prepare(small(holdout=0.25), dataset)
+    assert prepared.held_out.any()
+    (network,) = prepared.networks(small())
+    found = network.state_dict()["whitening.weight"]
+    expected = whitening_of(dataset, np.flatnonzero(~prepared.held_out))
+    torch.testing.assert_close(found[:12].double(), expected, rtol=1e-3, atol=1e-3)
+    assert not torch.allclose(found[:12].double(), whitening_of(dataset, slice(None)), rtol=1e-3, atol=1e-3)
+
+
+def test_a_large_set_is_sampled_evenly() -> None:
+    prepared = run.prepare(small(), images(45))
+    rows = torch.from_numpy(prepared.data.train.inputs)
+    assert torch.equal(prepared.sample(10), prepared.views.plain(rows[::5]))
+    assert torch.equal(prepared.sample(n_values=4 * 3 * 32 * 32), prepared.views.plain(rows[::12]))
+    assert torch.equal(prepared.sample(), prepared.views.plain(rows))
+
+
+def test_training_moves_everything_but_the_whitening(tmp_path: Path) -> None:
+    dataset = images(64)
+    run.train(small(), tmp_path / "run", dataset=dataset)
+    tensors, _ = load_tensors(tmp_path / "run" / "model.safetensors")
+    expected = whitening_of(dataset, slice(None))
+    for kind in ("average", "raw"):
+        found = tensors[f"{kind}.0.whitening.weight"]
+        torch.testing.assert_close(found[:12].double(), expected, rtol=1e-3, atol=1e-3)
+        assert torch.equal(found[12:], -found[:12])
+        assert tensors[f"{kind}.0.whitening.bias"].any()
+    assert torch.equal(tensors["average.0.whitening.weight"], tensors["raw.0.whitening.weight"])
+
+
+def test_a_loaded_run_answers_without_its_data(tmp_path: Path) -> None:
+    dataset = images(64)
+    config = small()
+    run.train(config, tmp_path / "run", dataset=dataset)
+    trainer = run.build(config, run.prepare(config, dataset), None)
+    trainer.run()
+    found = run.load_run(tmp_path / "run").predict_proba(dataset.train.inputs)
+    assert torch.equal(found, trainer.predict_proba(torch.from_numpy(dataset.train.inputs)))
+
+
+def test_stopped_in_either_stage_and_resumed_it_ends_the_same(tmp_path: Path) -> None:
+    dataset, config = images(64), small()
+    run.train(config, tmp_path / "whole", dataset=dataset)
+    for step in (2, 6):
+        folder = tmp_path / str(step)
+        with pytest.raises(Interrupted):
+            run.train(config, folder, dataset=dataset, watcher=StopAt(step))
+        run.resume(folder, dataset=dataset)
+        assert (folder / "model.safetensors").read_bytes() == (tmp_path / "whole" / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("method", ["joint-optim", "pes", "mlnt", "ssr"])
+def test_methods_that_begin_anew_or_use_features_train_it(method: str, tmp_path: Path) -> None:
+    """Joint optimisation draws all weights anew, PES the head; SSR reads features; MLNT has gradients of gradients."""
+    config = run.preset("cifar10-fast")(SYMMETRIC, method)
+    train = replace(config.train, epochs=4, batch_size=16)
+    config = replace(config, model=replace(config.model, width=4), train=train)
+    dataset = images(48)
+    run.train(config, tmp_path / "run", dataset=dataset)
+    tensors, _ = load_tensors(tmp_path / "run" / "model.safetensors")
+    found = tensors["raw.0.whitening.weight"][:12].double()
+    torch.testing.assert_close(found, whitening_of(dataset, slice(None)), rtol=1e-3, atol=1e-3)
