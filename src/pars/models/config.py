@@ -27,7 +27,7 @@ class ModelConfig:
     """auto: small_cnn for images, mlp for feature vectors."""
     width: int | None = None
     """Channels of the first stage of a convolutional network; by default 64 (preact_resnet18) or 32 (the others)."""
-    whitening: Signs = "both"
+    whitening: Signs = "one"
     """fast_cnn: filters of the first layer: every principal axis and its negative, or with one sign only."""
     hidden: tuple[int, ...] = (256,)
     """mlp: sizes of the hidden layers."""
