@@ -17,11 +17,12 @@ from pars.data.low_resource import holdout, labelled_rows, low_resource
 from pars.data.pictures import PICTURES, picture_shape, read_picture
 from pars.data.standardise import column_statistics, standardise, standardised
 from pars.data.stratify import Mask
-from pars.data.table import Table, has_columns, read_columns, read_table
+from pars.data.table import TABLES, Table, has_columns, read_columns, read_table
 
 __all__ = [
     "NAMES",
     "PICTURES",
+    "TABLES",
     "UNLABELLED",
     "ColumnEncoder",
     "Columns",

@@ -26,7 +26,7 @@ from pars.files import expanded
 log = logging.getLogger(__name__)
 
 DELIMITED, JSON, PARQUET = (".csv", ".tsv", ".tab", ".txt"), (".jsonl", ".ndjson", ".json"), (".parquet", ".pq")
-ARRAYS = (".npz", ".npy")
+TABLES, ARRAYS = (*DELIMITED, *JSON, *PARQUET), (".npz", ".npy")
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +157,7 @@ def read_columns(path: Path, *, delimiter: str | None = None, encoding: str | No
         return read_delimited(path, delimiter=delimiter, encoding=encoding)
     raise UserError(
         f"{path}: cannot read {suffix or 'a file without suffix'}, expected one of "
-        f"{', '.join((*DELIMITED, *JSON, *PARQUET, *ARRAYS))} or a folder of pictures"
+        f"{', '.join((*TABLES, *ARRAYS))} or a folder of pictures"
     )
 
 

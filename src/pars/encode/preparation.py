@@ -52,20 +52,28 @@ class Preparation:
     reading: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
 
-    def apply(self, table: Table, views: Views | None = None) -> tuple[Inputs, Features | None]:
-        """Inputs of the rows and, where asked for, features [n, 2N, d] of their views.
+    def apply(
+        self, table: Table, views: Views | None = None, step: Callable[[int], None] | None = None
+    ) -> tuple[Inputs, Features | None]:
+        """Inputs of the rows and, where asked for, features [n, 2N, d] of their views; `step` as in `encode_rows`.
 
         Arrays of features, or of images where no encoder reads them, are inputs already.
         """
+        self.check_views(views or Views())
         if table.array is not None and (self.encoder is None or table.array.ndim == 2):
             return table.array, table.cached
         if table.kind != self.kind and not (table.kind == "array" and self.kind == "image"):
             raise UserError(f"{table.source} has {WORDS[table.kind]}, expected {WORDS[self.kind]} as in training")
         if self.encoder is not None:
-            return encode_rows(table, self.encoder, views=views)
-        if views is not None and views.count:
-            raise UserError(f"{table.source}: views are stored of rows that an encoder reads, these need none")
+            return encode_rows(table, self.encoder, views=views, step=step)
         return (self._features(table) if self.frame is None else self.frame.read(table)), None
+
+    def check_views(self, views: Views) -> None:
+        """A UserError where no views can be stored."""
+        if views.count < 0:
+            raise UserError(f"views: {views.count}, expected 0 or more of each kind")
+        if views.count and self.encoder is None:
+            raise UserError(f"views: {views.count}, but only texts and pictures that an encoder reads have some")
 
     def _features(self, table: Table) -> Features:
         assert table.columns is not None
@@ -78,13 +86,13 @@ class Preparation:
     def read(self, source: Any, *, labels: bool = False, **more: Any) -> Table:
         """A file, folder or frame of such rows; further columns, and labels unless asked for, are not looked at."""
         has_columns = data.is_frame(source) or data.has_columns(expanded(str(source)))
-        chosen: dict[str, Any] = dict(self.reading) | more if has_columns else {}
-        unwanted = ("true",) if labels else ("true", "label", "unlabelled")
-        chosen = {name: value for name, value in chosen.items() if name not in unwanted}
+        wanted = {"text", "image", "features", "delimiter", "encoding", "label"} if has_columns else set()
+        wanted = wanted | {"unlabelled"} if labels else wanted - {"label"}
+        chosen = {name: value for name, value in self.reading.items() if name in wanted}
         if self.kind == "columns" and has_columns:
             known = [] if self.columns is None else [column.name for column in self.columns.columns]
             chosen["features"] = [*known, *self.texts]  # by name: a column of one row may look like a row number
-        return data.read_table(source, **chosen)
+        return data.read_table(source, **chosen | more)
 
 
 def stored_views(count: int, seed: int) -> Views:

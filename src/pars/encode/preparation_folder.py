@@ -74,6 +74,7 @@ def _read(file: Path) -> dict[str, Any]:
             and isinstance(texts, list)
             and all(isinstance(name, str) for name in texts)
             and isinstance(reading, dict)
+            and all(_is_reading(value) for value in reading.values())
             and (frame is None or _is_frame(frame))
         )
         if not right:
@@ -83,6 +84,11 @@ def _read(file: Path) -> dict[str, Any]:
         raise UserError(f"{file} is missing: it says how rows are read") from None
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(f"{file} is damaged: {error!r}") from None
+
+
+def _is_reading(value: Any) -> bool:
+    """A column, several, or none."""
+    return value is None or all(isinstance(name, str) for name in ([value] if isinstance(value, str) else value))
 
 
 def _is_frame(values: Any) -> bool:
