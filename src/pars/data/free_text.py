@@ -7,11 +7,11 @@ import numpy as np
 from pars.data.columns import Column, Columns, as_text, is_missing
 from pars.errors import UserError
 
-WORDS = 4  # of a value, on average; names, codes and most identifiers have fewer
+WORDS = 3  # of a value, on average; names, codes and identifiers have fewer
 
 
 def is_free_text(values: Column) -> bool:
-    """Texts of four words or more on average, more than half of them different.
+    """Texts of three words or more on average, more than half of them different.
 
     >>> is_free_text(["the card has not arrived", "where is my card", "please close my account"])
     True

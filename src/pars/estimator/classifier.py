@@ -56,7 +56,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     device: "auto", "cpu" or "cuda". random_state: as everywhere in scikit-learn. verbose: 1 shows progress on stderr.
 
     After fit: classes_, n_features_in_ (of numbers, frames and images), feature_names_in_ (of a frame), history_ (one
-    dict per epoch), kept_ (stage and epoch of the weights), config_ (everything that was chosen), model_ (the networks),
+    dict per epoch), kept_ (stage and epoch of the weights), config_ (everything that was chosen), model_ (networks),
     dynamics_ (what `audit` reads).
     """
 
