@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -213,3 +214,19 @@ def test_the_shape_of_a_picture_is_known_without_its_pixels(tmp_path: Path) -> N
     Image.new("L", (6, 4)).save(tmp_path / "grey.png")
     assert picture_shape(tmp_path / "a.png") == (3, 6, 4)
     assert picture_shape(tmp_path / "grey.png") == (1, 4, 6)
+
+
+def test_a_table_of_paths_is_read_by_the_same_column_and_its_labels_only_if_asked_for(tmp_path: Path) -> None:
+    pictures = folder_of(tmp_path, (5, 5), (5, 5))
+    table = read_table(pictures)
+    found = replace(prepare(table), reading={"image": "file", "label": "kind", "id": "name", "true": "right"})
+    (tmp_path / "new.csv").write_text("file,kind\na/0.png,a\nb/1.png,fox\n")
+    again = found.read(tmp_path / "new.csv")
+    assert_array_equal(found.apply(again)[0], found.apply(table)[0])
+    assert again.labels.tolist() == [-1, -1]
+    assert found.read(tmp_path / "new.csv", labels=True).classes == ("a", "fox")
+    with pytest.raises(UserError, match=r"row 1 \(line 3\), column 'kind' is 'fox'"):
+        found.read(tmp_path / "new.csv", labels=True, classes=("a", "b"))
+    (tmp_path / "new.csv").write_text("file\na/0.png\nb/2.png\n")
+    with pytest.raises(UserError, match=r"new\.csv: row 1 \(line 3\), column 'file': there is no file"):
+        found.read(tmp_path / "new.csv")
