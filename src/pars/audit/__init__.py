@@ -1,6 +1,6 @@
 """Which labels are wrong, what they should be, and how sure that is (docs/audit.md)."""
 
-from pars.audit.export import FORMATS, Content, write_audit
+from pars.audit.export import FORMATS, Content, content_of_run, write_audit
 from pars.audit.from_run import audit_run, from_dynamics
 from pars.audit.report import AuditReport, Confusion, Review
 from pars.audit.score import score
@@ -15,6 +15,7 @@ __all__ = [
     "Review",
     "Sample",
     "audit_run",
+    "content_of_run",
     "from_dynamics",
     "score",
     "write_audit",

@@ -13,11 +13,12 @@ from rich.text import Text
 from pars import audit
 from pars.cli.flags import Parser
 from pars.cli.output import add_json_flag, show
-from pars.cli.streams import say
+from pars.cli.streams import printable, say
 from pars.errors import UserError
+from pars.fit_folder import run_of
 
 if TYPE_CHECKING:
-    from pars.audit import AuditReport
+    from pars.audit import AuditReport, Content
 
 SHOWN = 20
 
@@ -27,7 +28,7 @@ def command(args: Sequence[str]) -> int:
         prog="pars audit",
         description="Which labels of a run's training rows are wrong, and what they should be. Writes the list.",
     )
-    parser.add_argument("run", type=Path, help="the run's folder")
+    parser.add_argument("run", type=Path, help="the run's folder, or that of `pars fit`")
     parser.add_argument("--out", type=Path, help="folder for the files (default: RUN/audit)")
     parser.add_argument("--format", default="csv", help=f"files to write, with commas: {', '.join(audit.FORMATS)}")
     parser.add_argument(
@@ -41,20 +42,30 @@ def command(args: Sequence[str]) -> int:
     if options.top is not None and options.top < 1:
         raise UserError(f"--top is {options.top}, expected 1 or more")
     formats = [name.strip() for name in options.format.split(",")]
-    report = audit.audit_run(options.run, features=features(options.run) if options.neighbours else None)
-    for path in audit.write_audit(report, options.out or options.run / "audit", formats, top=options.top):
+    content = audit.content_of_run(options.run)
+    report = report_of(options.run, options.neighbours)
+    folder = options.out or options.run / "audit"
+    for path in audit.write_audit(report, folder, formats, top=options.top, content=content):
         say(f"wrote {path}")
-    show(options.json, as_json(report, options.top), lambda: overview(report, options.top or SHOWN))
+    show(options.json, as_json(report, options.top, content), lambda: overview(report, options.top or SHOWN, content))
     return 0
 
 
-def features(path: Path) -> Any:
-    from pars import run  # torch
+def report_of(path: Path, neighbours: bool) -> AuditReport:
+    """Of a run, or of a fit as `pars fit` itself audits it."""
+    folder = run_of(path)
+    if neighbours:
+        from pars import run  # torch
 
-    return run.row_features(path)
+        return audit.audit_run(folder, features=run.row_features(folder))
+    if folder == path:
+        return audit.audit_run(path)
+    from pars import proof  # scikit-learn
+
+    return proof.audited(path)
 
 
-def as_json(report: AuditReport, top: int | None) -> dict[str, Any]:
+def as_json(report: AuditReport, top: int | None, content: Content | None = None) -> dict[str, Any]:
     rows = report.review(top).rows
     suspects = [
         {
@@ -62,13 +73,14 @@ def as_json(report: AuditReport, top: int | None) -> dict[str, Any]:
             "given_label": report.classes[report.given[row]],
             "suggested_label": report.classes[report.suggested[row]],
             "label_right_prob": float(report.label_right_prob[row]),
+            **({} if content is None else {"id": content.id(row), **content.named(row)}),
         }
         for row in rows
     ]
     return report.summary() | {"suspects": suspects}
 
 
-def overview(report: AuditReport, top: int) -> Group:
+def overview(report: AuditReport, top: int, content: Content | None = None) -> Group:
     """The whole in a few lines, then the most suspect rows."""
     review = report.review()
     rate = f"{100 * report.noise_rate:.1f} %"
@@ -82,15 +94,30 @@ def overview(report: AuditReport, top: int) -> Group:
         lines.append(f"most confused: {', '.join(pairs)}")
     lines += [f"warning: {words}" for words in report.warnings]
     lines.append("check before you delete: of a test set, never drop flagged rows unseen")
-    return Group(*(Text(line) for line in lines), suspects_table(report, top))
+    return Group(*(Text(line) for line in lines), suspects_table(report, top, content))
 
 
-def suspects_table(report: AuditReport, top: int) -> Table:
+def suspects_table(report: AuditReport, top: int, content: Content | None = None) -> Table:
     table = Table(title="\nmost suspect", title_justify="left", title_style="bold", box=None)
-    for name in ("row", "given", "suggested", "right", "why"):
+    shown = () if content is None or content.values is None else (content.kind,)
+    for name in ("row", "given", "suggested", "right", "why", *shown):
         table.add_column(name, justify="right" if name in ("row", "right") else "left", overflow="fold")
     for row in report.suspects[:top]:
         given, suggested = report.classes[report.given[row]], report.classes[report.suggested[row]]
         right = f"{100 * report.label_right_prob[row]:.1f} %"
-        table.add_row(str(row), Text(given), Text(suggested), right, Text(report.why[row]))
+        named = {} if content is None else content.named(row)
+        what = [Text(shortened(value, end=kind == "image")) for kind, value in named.items()]
+        table.add_row(str(row), Text(given), Text(suggested), right, Text(report.why[row]), *what)
     return table
+
+
+def shortened(text: str, *, end: bool, most: int = 100) -> str:
+    """The beginning on one line, or the end: that of a path tells it from others.
+
+    >>> shortened("to be\nor not to be", end=False, most=9), shortened("/a/long/way/to/b.png", end=True, most=9)
+    ('to be or…', '…to/b.png')
+    """
+    line = printable(" ".join(text.split()))
+    if len(line) <= most:
+        return line
+    return f"…{line[1 - most :]}" if end else f"{line[: most - 1]}…"

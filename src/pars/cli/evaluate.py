@@ -7,23 +7,28 @@ from pathlib import Path
 
 import torch
 
-from pars import data, run
+from pars import run
+from pars.cli.fitted_rows import add_rows_flags, read_rows
 from pars.cli.flags import Parser
 from pars.cli.output import add_json_flag, show
 from pars.engine import accuracy
 from pars.errors import UserError
+from pars.fit_folder import run_of
 
 
 def command(args: Sequence[str]) -> int:
     parser = Parser(prog="pars evaluate", description="Accuracy of a run's network on labelled rows.")
-    parser.add_argument("run", type=Path, help="the run's folder")
-    parser.add_argument("data", help="a data set's name (its test rows) or a .npz file with labels")
-    parser.add_argument("--root", help="folder of the data sets")
+    parser.add_argument("run", type=Path, help="the run's folder, or that of `pars fit`")
+    parser.add_argument(
+        "data",
+        help="labelled: a data set's name (its test rows), a .npz file; after `pars fit` a table or pictures, too",
+    )
+    add_rows_flags(parser, label=True)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     add_json_flag(parser)
     options = parser.parse_args(args)
-    classifier = run.load_run(options.run, device=options.device)
-    rows = data.load_rows(options.data, root=options.root, classes=classifier.classes)  # names get the run's numbers
+    classifier = run.load_run(run_of(options.run), device=options.device)
+    rows = read_rows(options, classifier.classes)  # names get the run's numbers
     labels = torch.from_numpy(rows.labels)
     if not (labels >= 0).any():
         raise UserError(f"{options.data} has no labels to compare with; `pars predict` needs none")

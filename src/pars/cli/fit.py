@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pars import audit, data, methods, proof
+from pars import audit, data, encode, methods, proof
 from pars.cli.flags import Parser
 from pars.cli.output import add_json_flag, show
-from pars.cli.streams import say
+from pars.cli.streams import printable, say
 from pars.cli.table_flags import add_table_flags, table_options
-from pars.data import Table
+from pars.data import Labels, Table
+from pars.encode import Preparation
 from pars.engine import Interrupted, watcher
 from pars.errors import UserError
 from pars.files import write_text
+from pars.fit_folder import AUDIT, JOB, RESULT, ROWS
 from pars.proof import Gain, Proof
-
-JOB, RESULT = "job.json", "fit.json"
 
 
 def add_fit_flags(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +29,10 @@ def add_fit_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", metavar="DATA", help="a table, a folder class/name.jpg, or an .npz file")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="for both runs and the list")
     add_table_flags(parser, features=True)
-    parser.add_argument("--encoder", metavar="NAME", help="for texts and pictures, as in pars encode")
+    parser.add_argument("--encoder", metavar="NAME", help="for texts and pictures, as in pars encode (default: chosen)")
+    parser.add_argument(
+        "--views", type=int, default=0, metavar="N", help="encode N weak and strong views of each row too"
+    )
     parser.add_argument("--method", default="pars", choices=list(methods.REGISTRY), metavar="NAME")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
@@ -43,8 +48,8 @@ def command(args: Sequence[str]) -> int:
     test = None if options.test is None else read(options, options.test, classes=table.classes)
 
     def work() -> int:
-        found = fitted(options, table, lambda path, apply: proof.save_rows(path, table, table.labels, apply, test))
-        files = audit.write_audit(found.report, options.out / "audit", ["csv"])
+        found = fitted(options, table, table.labels, test=test)
+        files = audit.write_audit(found.report, options.out / AUDIT, ["csv"], content=proof.content_of(table))
         result = {"out": str(options.out), "method": options.method, **found.summary()}
         write_text(options.out / RESULT, json.dumps(result, indent=1) + "\n")
         show(options.json, result, lambda: text(found, options.method, files[0]))
@@ -60,21 +65,52 @@ def read(options: argparse.Namespace, source: str, **more: Any) -> Table:
     return table
 
 
-def fitted(options: argparse.Namespace, table: Table, save: Callable[[Path, Any], None]) -> Proof:
-    """Encode the rows and train, or go on where the same command was stopped."""
+def fitted(options: argparse.Namespace, table: Table, labels: Labels, **more: Any) -> Proof:
+    """Encode the rows and train, or go on where the same command was stopped; `more` is for `proof.save_rows`."""
     out: Path = options.out
     job = {name: str(value) for name, value in vars(options).items() if name not in ("out", "json", "device")}
+    check_out(out, job)
+    if not (out / ROWS).exists():
+        preparation = replace(encode.prepare(table, options.encoder), reading=table_options(options))
+        if preparation.note:
+            say(printable(preparation.note))
+        views = encode.stored_views(options.views, options.seed)
+        preparation.check_views(views)
+        out.mkdir(parents=True, exist_ok=True)
+        write_text(out / JOB, json.dumps(job, indent=1) + "\n")
+        with encoding(preparation, table, more.get("test")) as step:
+            proof.save_rows(out, table, labels, preparation, views=views, step=step, **more)
+    return proof.fit(out, method=options.method, seed=options.seed, device=options.device, watch=watcher)
+
+
+def check_out(out: Path, job: dict[str, str]) -> None:
+    """Refuse a folder with another job in it; one that has not come to its rows yet has nothing to lose."""
     if (out / JOB).exists():
-        if json.loads((out / JOB).read_text(encoding="utf-8")) != job:
+        if (out / ROWS).exists() and read_job(out / JOB) != job:
             raise UserError(f"{out} holds another job (see {out / JOB}), expected the same command or a new folder")
-    elif out.exists() and any(out.iterdir()):
+    elif out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} is not empty, expected a new folder")
-    out.mkdir(parents=True, exist_ok=True)
-    write_text(out / JOB, json.dumps(job, indent=1) + "\n")
-    rows = out / proof.ROWS
-    if not rows.exists():
-        save(rows, proof.learn(table, options.encoder, out))
-    return proof.fit(rows, out, method=options.method, seed=options.seed, device=options.device, watch=watcher)
+
+
+def read_job(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        return None  # damaged: no job that could be gone on with
+
+
+@contextmanager
+def encoding(preparation: Preparation, *tables: Table | None) -> Iterator[Callable[[int], None] | None]:
+    """Show how far the encoder is; where there is none, the rows are read in a moment."""
+    if preparation.encoder is None:
+        yield None
+        return
+    progress = watcher(epochs=False)
+    progress.start(sum(len(table) for table in tables if table is not None), 0, f"encode {preparation.encoder.name}")
+    try:
+        yield progress.step
+    finally:
+        progress.stop()
 
 
 def going_on(work: Callable[[], int]) -> int:
@@ -88,9 +124,11 @@ def going_on(work: Callable[[], int]) -> int:
 def text(found: Proof, method: str, listed: Path) -> str:
     report, review = found.report, found.report.review()
     between = f"plausibly {100 * report.noise_rate_low:.1f} to {100 * report.noise_rate_high:.1f} %"
+    sure = f"expect {100 * review.expected_precision:.0f} % of them to be"
+    called = f"{len(review)} are called wrong: {sure}" if len(review) else "none is called wrong"
     lines = [
         f"{100 * report.noise_rate:.1f} % of {report.n_labelled} labels are wrong ({between})",
-        f"{len(review)} are listed in {listed}; expect {100 * review.expected_precision:.0f} % of them to be wrong",
+        f"every label is listed in {listed}; {called}",
         *report.warnings,
         f"did {method} help, against plain training at the same cost?",
         *line_of("on held-out labels as they are", found.seen, method),

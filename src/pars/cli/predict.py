@@ -8,39 +8,49 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from pars import data, run
+from pars import run
+from pars.cli.fitted_rows import add_rows_flags, read_rows
 from pars.cli.flags import Parser
 from pars.cli.output import add_json_flag
 from pars.errors import UserError
 from pars.files import write_text
+from pars.fit_folder import run_of
 
 
 def command(args: Sequence[str]) -> int:
     parser = Parser(prog="pars predict", description="Labels and confidences for rows, as CSV.")
-    parser.add_argument("run", type=Path, help="the run's folder")
-    parser.add_argument("data", help="a data set's name (its test rows), or a .npz or .npy file")
+    parser.add_argument("run", type=Path, help="the run's folder, or that of `pars fit`")
+    parser.add_argument(
+        "data", help="a data set's name (its test rows), a .npz or .npy file; after `pars fit` also a table or pictures"
+    )
     parser.add_argument("--out", type=Path, help="write here instead of to stdout")
-    parser.add_argument("--root", help="folder of the data sets")
+    add_rows_flags(parser)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     add_json_flag(parser)
     options = parser.parse_args(args)
     check_out(options.out)
-    classifier = run.load_run(options.run, device=options.device)
-    rows = data.load_rows(options.data, root=options.root, labels=False)
+    classifier = run.load_run(run_of(options.run), device=options.device)
+    rows = read_rows(options)
     confidence, label = classifier.predict_proba(rows.inputs, options.data).max(dim=1)
-    predictions = list(zip(label.tolist(), confidence.tolist(), strict=True))
-    if options.json:
-        text = json.dumps(
-            [{"row": row, "label": classifier.classes[k], "confidence": p} for row, (k, p) in enumerate(predictions)]
-        )
-    else:
-        text = as_csv([(row, classifier.classes[k], f"{p:.6f}") for row, (k, p) in enumerate(predictions)])
+    lines = predictions(label.tolist(), confidence.tolist(), classifier.classes, rows.ids)
+    text = json.dumps(lines) if options.json else as_csv(lines)
     if options.out is None:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
     else:
         write_text(options.out, text)
     return 0
+
+
+def predictions(
+    labels: list[int], confidences: list[float], classes: tuple[str, ...], ids: tuple[str, ...] | None
+) -> list[dict[str, Any]]:
+    """One line per row; with a name where the rows have names."""
+    return [
+        {"row": row, **({} if ids is None else {"id": ids[row]}), "label": classes[k], "confidence": p}
+        for row, (k, p) in enumerate(zip(labels, confidences, strict=True))
+    ]
 
 
 def check_out(out: Path | None) -> None:
@@ -51,9 +61,9 @@ def check_out(out: Path | None) -> None:
         raise UserError(f"--out {out}: the folder {out.parent} does not exist")
 
 
-def as_csv(rows: list[tuple[int, str, str]]) -> str:
+def as_csv(lines: list[dict[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("row", "label", "confidence"))
-    writer.writerows(rows)
+    writer.writerow(lines[0])
+    writer.writerows([*list(line.values())[:-1], f"{line['confidence']:.6f}"] for line in lines)
     return text.getvalue()

@@ -20,9 +20,7 @@ def command(args: Sequence[str]) -> int:
     labels = proof.flipped(table.labels, len(table.classes), options.flip, options.seed)
 
     def work() -> int:
-        result = fitted(
-            options, table, lambda path, apply: proof.save_rows(path, table, labels, apply, None, true=table.labels)
-        )
+        result = fitted(options, table, labels, true=table.labels)
         found = proof.judge(result, table.labels, labels)
         show(options.json, {"out": str(options.out), **found.summary()}, lambda: text(found, options.method))
         return 0

@@ -10,17 +10,19 @@ from pars.data.config import NAMES, DataConfig, data_root
 from pars.data.dataset import UNLABELLED, Dataset, Inputs, Labels, Split, channel_statistics
 from pars.data.digits import digits
 from pars.data.frames import frame_columns, is_frame
+from pars.data.free_text import column_texts, is_free_text
 from pars.data.idx import fashion_mnist, idx_folder, is_idx_folder, read_idx
 from pars.data.load import load, load_rows
 from pars.data.low_resource import holdout, labelled_rows, low_resource
-from pars.data.pictures import PICTURES, read_picture
+from pars.data.pictures import PICTURES, picture_shape, read_picture
 from pars.data.standardise import column_statistics, standardise, standardised
 from pars.data.stratify import Mask
-from pars.data.table import Table, read_columns, read_table
+from pars.data.table import TABLES, Table, has_columns, read_columns, read_table
 
 __all__ = [
     "NAMES",
     "PICTURES",
+    "TABLES",
     "UNLABELLED",
     "ColumnEncoder",
     "Columns",
@@ -38,19 +40,23 @@ __all__ = [
     "cifar10",
     "cifar100",
     "column_statistics",
+    "column_texts",
     "data_root",
     "digits",
     "fashion_mnist",
     "frame_columns",
+    "has_columns",
     "holdout",
     "human_labels",
     "idx_folder",
     "is_frame",
+    "is_free_text",
     "is_idx_folder",
     "labelled_rows",
     "load",
     "load_rows",
     "low_resource",
+    "picture_shape",
     "read_columns",
     "read_idx",
     "read_picture",

@@ -92,8 +92,10 @@ class ColumnEncoder:
     left_out: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def fit(cls, rows: Any, *, categorical: Collection[str] = (), most: int = 30) -> ColumnEncoder:
-        """Learn from training rows, a frame or `Columns`.
+    def fit(
+        cls, rows: Any, *, categorical: Collection[str] = (), most: int = 30, may_be_empty: bool = False
+    ) -> ColumnEncoder:
+        """Learn from training rows, a frame or `Columns`; of no use without a single column, unless it may be empty.
 
         categorical: columns of codes that look like numbers. most: categories of one column that get a feature; rarer
         ones, and those with fewer rows than 1 % (at least 2, at most 5), are joined.
@@ -111,7 +113,7 @@ class ColumnEncoder:
                 found.append(learned)
         for name, reason in left_out:
             log.warning("%s: column %r is left out: %s", table.source, name, reason)
-        if not found:
+        if not found and not may_be_empty:
             reasons = "; ".join(f"{name!r}: {reason}" for name, reason in left_out) or "there are none"
             raise UserError(f"{table.source}: no column to learn from ({reasons})")
         return cls(tuple(found), tuple(left_out))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +17,48 @@ PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", "
 Pixels = npt.NDArray[np.uint8]
 
 
-def read_picture(path: Path, *, where: str = "", colour: bool = False, size: int | None = None) -> Pixels:
+ORIENTATION = 0x0112
+TURNED = (5, 6, 7, 8)  # EXIF orientations that exchange height and width
+
+
+def read_picture(
+    path: Path,
+    *,
+    where: str = "",
+    colour: bool = False,
+    grey: bool = False,
+    size: int | tuple[int, int] | None = None,
+) -> Pixels:
     """The pixels of a picture as a person sees it (turned as its EXIF note says): uint8 [C, H, W].
 
-    A grey picture has one channel, any other three; with `colour` all have three. `size`: the shorter side is resized
-    to it and the middle size×size pixels are taken. `where` names the row, for messages.
+    A grey picture has one channel, any other three; with `colour` all have three, with `grey` one. `size`, a side or
+    (height, width): the picture is resized until it covers that, and the middle is taken. `where` names the row, for
+    messages.
     """
+    with _opened(path, where) as opened:
+        upright = ImageOps.exif_transpose(opened)
+        one = grey or (upright.mode == "L" and not colour)
+        picture = upright.convert("L" if one else "RGB")
+    if size is not None:
+        height, width = (size, size) if isinstance(size, int) else size
+        if picture.size != (width, height):
+            picture = ImageOps.fit(picture, (width, height), Image.Resampling.BICUBIC)
+    pixels = np.asarray(picture)
+    return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
+
+
+def picture_shape(path: Path, *, where: str = "") -> tuple[int, int, int]:
+    """Channels (1 or 3), height and width that `read_picture` would find; reads no pixels."""
+    with _opened(path, where) as opened:
+        width, height = opened.size
+        if opened.getexif().get(ORIENTATION) in TURNED:
+            height, width = width, height
+        return 1 if opened.mode == "L" else 3, height, width
+
+
+@contextmanager
+def _opened(path: Path, where: str) -> Iterator[Image.Image]:
+    """An open picture; what goes wrong with it is a UserError that names it."""
     place = f"{where}: " if where else ""
     try:
         with warnings.catch_warnings():
@@ -32,16 +69,13 @@ def read_picture(path: Path, *, where: str = "", colour: bool = False, size: int
                 raise UserError(
                     f"{place}{path} has pixels of more than 8 bits ({opened.mode}), expected a picture of 8 bits"
                 )
-            upright = ImageOps.exif_transpose(opened)
-            picture = upright.convert("L" if upright.mode == "L" and not colour else "RGB")
+            yield opened
+    except UserError:
+        raise
     except FileNotFoundError:
         raise UserError(f"{place}{path} does not exist") from None
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:  # Pillow raises all of them
         raise UserError(f"{place}{path} cannot be read as a picture: {error}") from error
-    if size is not None:
-        picture = ImageOps.fit(picture, (size, size), Image.Resampling.BICUBIC)
-    pixels = np.asarray(picture)
-    return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
 
 
 def picture_folder(folder: Path) -> tuple[list[Path], list[str | None]]:

@@ -16,6 +16,7 @@ from pars.data.columns import Columns, as_text, is_missing
 from pars.data.dataset import UNLABELLED, Inputs, Labels
 from pars.data.delimited import read_delimited
 from pars.data.frames import frame_columns, is_frame, read_parquet
+from pars.data.free_text import column_texts
 from pars.data.json_lines import read_json_lines
 from pars.data.pictures import picture_folder
 from pars.data.table_labels import classes_of, label_names, label_numbers
@@ -25,7 +26,7 @@ from pars.files import expanded
 log = logging.getLogger(__name__)
 
 DELIMITED, JSON, PARQUET = (".csv", ".tsv", ".tab", ".txt"), (".jsonl", ".ndjson", ".json"), (".parquet", ".pq")
-ARRAYS = (".npz", ".npy")
+TABLES, ARRAYS = (*DELIMITED, *JSON, *PARQUET), (".npz", ".npy")
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +113,7 @@ def read_table(
         path = expanded(str(source))
         if not path.exists():
             raise UserError(f"{path} does not exist, expected a table, a folder of pictures or an .npz file")
-        if path.is_dir() or path.suffix.lower() in ARRAYS:
+        if not has_columns(path):
             for name, given in (("label", label), ("text", text), ("image", image), ("features", features), ("id", id)):
                 if given is not None:
                     raise UserError(f"{path} has no columns, so {name} = {given!r} means nothing there")
@@ -140,6 +141,11 @@ def read_table(
     )
 
 
+def has_columns(path: Path) -> bool:
+    """Whether a path is that of a table; folders and arrays have none."""
+    return not path.is_dir() and path.suffix.lower() not in ARRAYS
+
+
 def read_columns(path: Path, *, delimiter: str | None = None, encoding: str | None = None) -> Columns:
     """All columns of a table file, by its suffix."""
     suffix = path.suffix.lower()
@@ -151,7 +157,7 @@ def read_columns(path: Path, *, delimiter: str | None = None, encoding: str | No
         return read_delimited(path, delimiter=delimiter, encoding=encoding)
     raise UserError(
         f"{path}: cannot read {suffix or 'a file without suffix'}, expected one of "
-        f"{', '.join((*DELIMITED, *JSON, *PARQUET, *ARRAYS))} or a folder of pictures"
+        f"{', '.join((*TABLES, *ARRAYS))} or a folder of pictures"
     )
 
 
@@ -185,11 +191,7 @@ def _ids(columns: Columns, column: str | None) -> tuple[str, ...]:
 
 
 def _texts(columns: Columns, column: str) -> list[str]:
-    texts = []
-    for row, value in enumerate(columns[column]):
-        if isinstance(value, list | dict):
-            raise UserError(f"{columns.where(row, column)} holds a {type(value).__name__}, expected a text")
-        texts.append("" if is_missing(value) else value if isinstance(value, str) else as_text(value))
+    texts = column_texts(columns, column)
     empty = [row for row, text in enumerate(texts) if not text.strip()]
     if len(empty) == len(texts):
         raise UserError(f"{columns.source}: column {column!r} is empty in every row, expected texts")

@@ -12,16 +12,21 @@ from pars.encode.batch import Views, encode_rows
 from pars.encode.encoder import Encoder, Features, Images, Kind, Rows
 from pars.encode.job import Progress, encode_table
 from pars.encode.names import NAMES, encoder
+from pars.encode.preparation import Preparation, prepare, stored_views
+from pars.encode.preparation_folder import FILE as PREPARATION
+from pars.encode.preparation_folder import load_preparation, save_preparation
 from pars.encode.rows import kind_of, published, take, view_of
 from pars.encode.saved import load_encoder, save_encoder
 from pars.encode.store import check_out
 
 __all__ = [
     "NAMES",
+    "PREPARATION",
     "Encoder",
     "Features",
     "Images",
     "Kind",
+    "Preparation",
     "Progress",
     "Rows",
     "Views",
@@ -31,8 +36,12 @@ __all__ = [
     "encoder",
     "kind_of",
     "load_encoder",
+    "load_preparation",
+    "prepare",
     "published",
     "save_encoder",
+    "save_preparation",
+    "stored_views",
     "take",
     "view_of",
 ]

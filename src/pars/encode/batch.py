@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -48,11 +49,17 @@ def _features(encoder: Encoder, rows: Rows, table: Table, start: int) -> Feature
 
 
 def encode_rows(
-    table: Table, encoder: Encoder, *, views: Views | None = None, batch: int | None = None
+    table: Table,
+    encoder: Encoder,
+    *,
+    views: Views | None = None,
+    batch: int | None = None,
+    step: Callable[[int], None] | None = None,
 ) -> tuple[Features, Features | None]:
     """All rows of a table in memory: features [n, d] and, where asked for, those of their views [n, 2N, d].
 
-    What `Split(inputs, labels, cached=...)` takes. The encoder is fitted already where it wants to be.
+    What `Split(inputs, labels, cached=...)` takes. The encoder is fitted already where it wants to be. `step` is told
+    how many rows were just done.
 
     >>> from pars.data import read_table
     >>> from pars.encode.names import encoder
@@ -64,11 +71,12 @@ def encode_rows(
     """
     views = views or Views()
     check_kinds(encoder, views, table)
-    step = batch or batch_size(encoder, free_memory())
-    parts = [
-        encode_batch(table, start, min(start + step, len(table)), encoder, views)
-        for start in range(0, len(table), step)
-    ]
+    size = batch or batch_size(encoder, free_memory())
+    parts = []
+    for start in range(0, len(table), size):
+        parts.append(encode_batch(table, start, min(start + size, len(table)), encoder, views))
+        if step is not None:
+            step(len(parts[-1][0]))
     plain = np.concatenate([part for part, _ in parts])
     return plain, np.concatenate([part for _, part in parts]) if views.count else None
 

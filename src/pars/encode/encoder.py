@@ -35,6 +35,7 @@ class Encoder:
     identity: what the features depend on, as JSON values: versions, checksums of weights.
     fit: learn from training rows and return the encoder to use; None where there is nothing to learn.
     save: write what was learned into a folder, in open formats; None where the name says all.
+    source: what it is made of where its name does not say: a function, or what was learned. For pickling.
     """
 
     name: str
@@ -46,6 +47,14 @@ class Encoder:
     fit: Callable[[Sequence[str]], Encoder] | None = None
     save: Callable[[Path], None] | None = None
     can_be_named: bool = True  # a function handed over in Python cannot be found again by its name
+    source: Any = None
+
+    def __reduce__(self) -> tuple[Callable[..., Encoder], tuple[Any, ...]]:
+        """A pickle holds what the encoder is made of, not the network: who reads it needs the same libraries."""
+        from pars.encode.saved import rebuilt
+
+        source = self.name if self.source is None else self.source
+        return rebuilt, (source, self.kind, self.size, dict(self.identity))
 
     def fitted(self, rows: Sequence[str]) -> Encoder:
         """The encoder to use, after it has seen the training rows where it wants to."""

@@ -47,7 +47,8 @@ def encoder(name: str | Callable[[Any], Any], *, kind: Kind | None = None, size:
 def _made(name: str | Callable[[Any], Any], kind: Kind | None, size: int | None) -> Encoder:
     # Imported where needed: each brings libraries that the others do without.
     if callable(name):
-        return replace(_from_function(name, getattr(name, "__name__", "function"), kind, size), can_be_named=False)
+        made = _from_function(name, getattr(name, "__name__", "function"), kind, size)
+        return replace(made, can_be_named=False, source=name)
     prefix, _, rest = name.partition(":")
     if prefix == "timm" and rest:
         from pars.encode.timm_model import timm_model

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
-from pars.encode.encoder import Encoder
+from pars.encode.encoder import Encoder, Kind
 from pars.errors import UserError
 from pars.files import write_text
 
@@ -35,17 +36,8 @@ def load_encoder(folder: Path) -> Encoder:
     from pars.encode.names import encoder
     from pars.encode.tfidf import TfIdf
 
-    file = folder / FILE
-    try:
-        then = json.loads(file.read_text(encoding="utf-8"))
-        name, kind, size = then["name"], then["kind"], then["size"]
-        identity = dict(then["identity"])
-        if not isinstance(name, str) or kind not in ("text", "image") or type(size) is not int or size < 0:
-            raise ValueError(f"name {name!r}, kind {kind!r}, size {size!r}")
-    except FileNotFoundError:
-        raise UserError(f"{folder} holds no saved encoder: {file} is missing") from None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise UserError(f"{file} is damaged: {error!r}") from None
+    then, file = saved_description(folder), folder / FILE
+    name, kind, size = then["name"], then["kind"], then["size"]
     if name.startswith("python:"):
         raise UserError(f"{file} names a function, {name}; name it yourself (--encoder {name}), files may not run code")
     if name == "tfidf":
@@ -57,7 +49,34 @@ def load_encoder(folder: Path) -> Encoder:
     ):
         raise UserError(f"{file} is damaged: it names {name!r}, which is no encoder")
     found = encoder(name, kind=kind, size=size or None)
-    check_same_encoder(found, identity, str(folder))
+    check_same_encoder(found, then["identity"], str(folder))
+    return found
+
+
+def saved_description(folder: Path) -> dict[str, Any]:
+    """Name, kind, size and identity of the encoder in a folder, checked."""
+    file = folder / FILE
+    try:
+        then = json.loads(file.read_text(encoding="utf-8"))
+        name, kind, size = then["name"], then["kind"], then["size"]
+        if not isinstance(name, str) or kind not in ("text", "image") or type(size) is not int or size < 0:
+            raise ValueError(f"name {name!r}, kind {kind!r}, size {size!r}")
+        return {"name": name, "kind": kind, "size": size, "identity": dict(then["identity"])}
+    except FileNotFoundError:
+        raise UserError(f"{folder} holds no saved encoder: {file} is missing") from None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise UserError(f"{file} is damaged: {error!r}") from None
+
+
+def rebuilt(source: Any, kind: Kind, size: int, identity: dict[str, object]) -> Encoder:
+    """The encoder of a pickle; refused where it would give other features now."""
+    from pars.encode.names import encoder
+    from pars.encode.tfidf import TfIdf
+
+    if isinstance(source, TfIdf):
+        return source.encoder()
+    found = encoder(source, kind=kind, size=size or None)
+    check_same_encoder(found, identity, "the pickled encoder")
     return found
 
 

@@ -67,7 +67,7 @@ class TfIdf:
             return normalize(counts @ self.components.T.astype(np.float64)).astype(np.float32)  # type: ignore[no-any-return]
 
         identity = {"words": len(self.words), "pieces": len(self.pieces), "dimensions": len(self.components)}
-        return Encoder("tfidf", "text", encode, batch=512, identity=identity, save=self.save)
+        return Encoder("tfidf", "text", encode, batch=512, identity=identity, save=self.save, source=self)
 
     def save(self, folder: Path) -> None:
         from safetensors.numpy import save_file

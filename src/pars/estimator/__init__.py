@@ -9,8 +9,15 @@
 >>> model = PARSClassifier(random_state=0).fit(X, y)
 >>> model.predict([[-2, -2, -2], [2, 2, 2]])
 array(['left', 'right'], dtype='<U5')
+
+Texts are read as they are:
+
+>>> texts = ["my card is lost", "card payment failed", "the parcel is late", "no parcel came"] * 10
+>>> topics = ["card", "card", "post", "post"] * 10
+>>> PARSClassifier(encoder="tfidf", random_state=0).fit(texts, topics).predict(["a new card", "where is the parcel"])
+array(['card', 'post'], dtype='<U4')
 """
 
-from pars.estimator.classifier import KeptEarlierWarning, PARSClassifier, RobustClassifier
+from pars.estimator.classifier import EncoderChosenWarning, KeptEarlierWarning, PARSClassifier, RobustClassifier
 
-__all__ = ["KeptEarlierWarning", "PARSClassifier", "RobustClassifier"]
+__all__ = ["EncoderChosenWarning", "KeptEarlierWarning", "PARSClassifier", "RobustClassifier"]

@@ -25,13 +25,17 @@ from pars.errors import UserError
 from pars.estimator.configure import configurations
 from pars.estimator.labels import REFUSE, read_labels
 from pars.estimator.model import Model
-from pars.estimator.rows import learn
+from pars.estimator.rows import learn, opened_first
 from pars.estimator.trial import choose
 from pars.estimator.watch import Recorder
 
 
 class KeptEarlierWarning(UserWarning):
     """The last stage of training did not help on held-out labels: an earlier stage's weights were kept."""
+
+
+class EncoderChosenWarning(UserWarning):
+    """Texts or pictures were fitted without an encoder being named: says which was taken."""
 
 
 class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -48,11 +52,15 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     keep: which weights to end with, "last", "best-stage" or "best-epoch" (judged by held-out labels), or "auto".
     unlabeled: the value in y that marks rows without a label, for example -1 or ""; None or NaN: any missing value.
         By default every row has to have a label.
+    encoder: what reads texts, picture files or images: a name as in `pars encode --encoder`, or a function of a list of
+        texts or of uint8 images [n, C, H, W] that returns [n, d]. None: TF-IDF for texts; small pictures are trained on
+        from their pixels, others need an encoder, and lite0 is taken where it is installed.
+    encoded_views: so many weak and strong views of every text or picture are encoded, too, to be trained on.
     device: "auto", "cpu" or "cuda". random_state: as everywhere in scikit-learn. verbose: 1 shows progress on stderr.
 
-    After fit: classes_, n_features_in_, feature_names_in_ (of a frame), history_ (one dict per epoch), kept_ (stage and
-    epoch of the weights), config_ (everything that was chosen), trials_ (held-out labels met with each robust loss, %),
-    model_ (the networks), dynamics_ (what `audit` reads).
+    After fit: classes_, n_features_in_ (of numbers, frames and images), feature_names_in_ (of a frame), history_ (one
+    dict per epoch), kept_ (stage and epoch of the weights), config_ (everything that was chosen), trials_ (held-out
+    labels met with each robust loss, %), model_ (networks), dynamics_ (what `audit` reads).
     """
 
     def __init__(
@@ -69,6 +77,8 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         holdout: float | str = "auto",
         keep: str = "auto",
         unlabeled: Any = REFUSE,
+        encoder: Any = None,
+        encoded_views: int = 0,
         device: str = "auto",
         random_state: Any = None,
         verbose: int = 0,
@@ -84,17 +94,26 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.holdout = holdout
         self.keep = keep
         self.unlabeled = unlabeled
+        self.encoder = encoder
+        self.encoded_views = encoded_views
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Train on rows X and given labels y [n]; X: [n, d] numbers, uint8 images, a tensor or a frame of numbers."""
-        rows, reader = learn(self, X)
-        labels, classes = read_labels(self, y, rows, self.unlabeled)
+        """Train on rows X and given labels y [n].
+
+        X: [n, d] numbers, uint8 images, a tensor, a frame of numbers, words and texts, or a list, an array or a series
+        of texts or of paths of pictures.
+        """
+        opened = opened_first(self, X)
+        labels, classes = read_labels(self, y, opened, self.unlabeled)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        rows, cached, reader = learn(self, opened, seed)
+        if reader.preparation is not None and reader.preparation.note:
+            warnings.warn(reader.preparation.note, EncoderChosenWarning, stacklevel=2)
         mean, std = channel_statistics(rows) if rows.dtype == np.uint8 else ((), ())  # type: ignore[arg-type]
-        dataset = Dataset("X", Split(rows, labels), None, tuple(map(str, classes)), mean, std)
+        dataset = Dataset("X", Split(rows, labels, cached=cached), None, tuple(map(str, classes)), mean, std)
         configs = configurations(self.get_params(deep=False), dataset, seed)
         with torch.random.fork_rng(), as_usual():
             config, self.trials_ = choose(configs, dataset, self._networks(configs, dataset))

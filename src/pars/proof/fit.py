@@ -17,11 +17,11 @@ from pars.engine import RunFolder, Watcher, load_tensors
 from pars.estimator import RobustClassifier
 from pars.estimator.configure import configurations
 from pars.estimator.trial import choose
+from pars.fit_folder import PLAIN, ROBUST, ROWS
 from pars.proof.gain import Gain, despite_noise, gain
 from pars.run import RunConfig
 
 LEAST_HELD_OUT = 0.2  # share of few rows, where the automatic settings would hold out none
-ROBUST, PLAIN = "robust", "plain"
 Watch = Callable[[], Watcher | None]
 
 
@@ -45,8 +45,9 @@ class Proof:
         return {"rows": len(self.held_out), "kept": self.kept, **gains, "labels": self.report.summary()}
 
 
-def fit(rows: Path, out: Path, *, method: str = "pars", seed: int = 0, device: str = "auto", watch: Watch) -> Proof:
-    """Both runs in OUT/robust and OUT/plain; what was begun there before is completed."""
+def fit(out: Path, *, method: str = "pars", seed: int = 0, device: str = "auto", watch: Watch) -> Proof:
+    """Both runs, in OUT/robust and OUT/plain, on OUT/rows.npz; what was begun there before is completed."""
+    rows = out / ROWS
     dataset = data.arrays(rows)
     robust = begun(out / ROBUST) or settings(dataset, rows, method, seed, device)
     result = train(robust, out / ROBUST, watch(), method)
@@ -93,7 +94,7 @@ def compare(dataset: Dataset, out: Path, kept: dict[str, Any] | None) -> Proof:
     first, second = (each.predict_proba(inputs).argmax(dim=1).numpy() for each in classifiers)
     held_out = load_tensors(RunFolder(out / ROBUST).dynamics)[0]["held_out"].numpy()
     judged = held_out & (labels >= 0)
-    report = audit.audit_run(out / ROBUST, features=inputs if inputs.ndim == 2 else None)
+    report = audited(out, dataset)
     seen = gain(first[judged], second[judged], labels[judged])
     tested, right = None, dataset.train.true_labels
     if dataset.test is not None:
@@ -104,3 +105,9 @@ def compare(dataset: Dataset, out: Path, kept: dict[str, Any] | None) -> Proof:
         tested = gain(first[known], second[known], right[known])
     clean = despite_noise(seen, report.noise_rate, dataset.n_classes)
     return Proof(report, held_out, first, second, seen, clean, tested, kept)
+
+
+def audited(out: Path, dataset: Dataset | None = None) -> AuditReport:
+    """The audit of a fit's robust run; neighbours are asked where rows are feature vectors."""
+    inputs = (data.arrays(out / ROWS) if dataset is None else dataset).train.inputs
+    return audit.audit_run(out / ROBUST, features=inputs if inputs.ndim == 2 else None)

@@ -19,7 +19,7 @@ EVIDENCE = ("margin_avg", "margin_early", "p_mean", "p_std", "agree", "forget", 
 
 
 def columns(report: AuditReport, content: Content | None = None) -> dict[str, Array]:
-    """The table by columns [n]; evidence that an audit does not have is left out.
+    """The table by columns [n]; evidence that an audit does not have is left out. Texts or pictures come last.
 
     `is_label_issue`, `label_score`, `given_label` and `predicted_label` are Datalab's names.
     """
@@ -40,6 +40,7 @@ def columns(report: AuditReport, content: Content | None = None) -> dict[str, Ar
         "margin": report.margin,
         **evidence,
         "why": report.why,
+        **({} if content.values is None else {content.kind: np.array(list(content.values), dtype=object)}),
     }
 
 
