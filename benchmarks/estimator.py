@@ -3,7 +3,7 @@
     python benchmarks/estimator.py --features cifar10-lite0.npz --root DATA --text TEXT
     … --only PARS,CE      these rows alone      … --sets worse   only sets whose name holds this
     … --show              only print what is there
-    … --work DIR          flags and suggestions of each row, so that both can be compared on the same rows
+    … --work DIR          what one row needs of another: flags and suggestions of PARS, C of LR
 
 Eleven sets (benchmarks/noisy_sets.py says where files come from), one seed, one thread, the same rows for everybody:
 
@@ -90,26 +90,31 @@ def fitted(model: RobustClassifier, rows: NoisySet) -> dict[str, Any]:
     }
 
 
-def logistic(rows: NoisySet) -> tuple[Any, float]:
-    """Logistic regression with the C that three folds of noisy labels prefer."""
-    from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+def best_C(x: Any, given: Any) -> float:
+    """That which three folds of noisy labels prefer."""
+    from sklearn.linear_model import LogisticRegressionCV
+
+    found = LogisticRegressionCV(Cs=np.logspace(-5, 0, 6), cv=3, max_iter=200, use_legacy_attributes=False)
+    return float(found.fit(x, given).C_)
+
+
+def logistic(C: float) -> Any:
+    from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    x = StandardScaler().fit_transform(rows.x)
-    found = LogisticRegressionCV(Cs=np.logspace(-5, 0, 6), cv=3, max_iter=200, use_legacy_attributes=False)
-    C = float(found.fit(x, rows.given).C_)
-    return make_pipeline(StandardScaler(), LogisticRegression(C=C, max_iter=200)), C
+    return make_pipeline(StandardScaler(), LogisticRegression(C=C, max_iter=200))
 
 
 def regression(rows: NoisySet, arrays: Path) -> dict[str, Any]:
-    model, C = logistic(rows)
-    return {"test": accuracy(model.fit(rows.x, rows.given).predict(rows.x_test), rows), "C": C}
+    C = best_C((rows.x - rows.x.mean(axis=0)) / (rows.x.std(axis=0) + 1e-12), rows.given)
+    arrays.with_suffix(".C").write_text(repr(C))
+    return {"test": accuracy(logistic(C).fit(rows.x, rows.given).predict(rows.x_test), rows), "C": C}
 
 
 def cleanlab_regression(rows: NoisySet, arrays: Path) -> dict[str, Any]:
-    model, C = logistic(rows)
-    return cleanlab(model, rows, arrays) | {"C": C}
+    C = float(arrays.with_suffix(".C").read_text())  # of the row above
+    return cleanlab(logistic(C), rows, arrays) | {"C": C}
 
 
 def cleanlab_network(rows: NoisySet, arrays: Path) -> dict[str, Any]:
