@@ -26,13 +26,11 @@ def test_features_are_those_of_a_scikit_learn_pipeline_but_rotated() -> None:
     found = encoder("tfidf").fitted(TEXTS)
     words = TfidfVectorizer(sublinear_tf=True, min_df=2, ngram_range=(1, 2), token_pattern=r"(?u)\b\w+\b")
     pieces = TfidfVectorizer(sublinear_tf=True, min_df=2, analyzer="char_wb", ngram_range=(3, 5))
-    pipeline = make_pipeline(make_union(words, pieces), TruncatedSVD(min(79, 512), random_state=0), Normalizer()).fit(
-        TEXTS
-    )
+    pipeline = make_pipeline(make_union(words, pieces), TruncatedSVD(32, random_state=0), Normalizer()).fit(TEXTS)
     ours, theirs = found.encode(TEXTS + NEW), pipeline.transform(TEXTS + NEW)
     np.testing.assert_allclose(ours @ ours.T, theirs @ theirs.T, atol=1e-5)
     spread, of_svd = ours.std(axis=0), theirs.std(axis=0)
-    assert of_svd.max() / of_svd.min() > 4 > spread.max() / spread.min()  # no direction is noise alone
+    assert of_svd.max() / of_svd.min() > 3 > spread.max() / spread.min()  # no direction is noise alone
     assert found.encode(NEW).dtype == np.float32
 
 

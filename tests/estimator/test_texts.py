@@ -67,7 +67,7 @@ def test_wrong_labels_of_texts_are_not_learned_and_found(fitted: Any) -> None:
     report = fitted.audit(texts)
     wrong = given != true
     assert roc_auc_score(wrong, 1 - report.label_right_prob) > 0.95
-    assert (report.suggested_label == true).mean() > 0.95
+    assert (report.suggested_label == true).mean() > 0.9
     assert not hasattr(fitted, "n_features_in_")
 
 

@@ -17,7 +17,8 @@ from pars.errors import UserError
 from pars.files import write_atomically, write_text
 
 FEATURES = 50_000  # of each kind, the most frequent ones
-DIMENSIONS = 512
+DIMENSIONS = 512  # at most
+ROWS_PER_DIMENSION, LEAST = 4, 32  # with nearly as many directions as texts a network learns every label by heart
 VOCABULARY, TENSORS = "vocabulary.json", "tfidf.safetensors"
 # Pieces of words help where a language bends its words, where people mistype, and where no blanks divide words.
 KINDS: dict[str, dict[str, Any]] = {
@@ -126,7 +127,7 @@ def fit(texts: Sequence[str], dimensions: int = DIMENSIONS) -> TfIdf:
             f"{len(texts)} texts share no word, so nothing can be learned from their words; are they empty?"
         )
     counts = hstack(blocks).tocsr()
-    dimensions = min(dimensions, min(counts.shape) - 1)
+    dimensions = min(dimensions, max(LEAST, len(texts) // ROWS_PER_DIMENSION), min(counts.shape) - 1)
     if dimensions < 1:
         raise UserError("texts of a single word among them: expected at least two different words and two texts")
     svd = TruncatedSVD(dimensions, random_state=0).fit(counts)
