@@ -56,7 +56,8 @@ def pars(rows: NoisySet, arrays: Path) -> dict[str, Any]:
     seconds = time.process_time() - begun
     wrong = rows.given != rows.true
     arrays.parent.mkdir(parents=True, exist_ok=True)
-    np.savez(arrays, flagged=report.is_label_issue, suggested=report.suggested_label)
+    assert model.dynamics_ is not None
+    np.savez(arrays, flagged=report.is_label_issue, suggested=report.suggested_label, **model.dynamics_)
     return fitted(model, rows) | {
         "trials": {loss: round(found, 2) for loss, found in model.trials_.items()},
         "detection": {"posterior": ranking(wrong, report.label_right_prob)},

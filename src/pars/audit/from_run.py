@@ -21,7 +21,7 @@ from pars.files import read_arrays
 
 ENOUGH_HELD_OUT = 100  # labelled rows; fewer say nothing certain about the others
 LEARNT_BY_HEART = 0.1  # agreement above what is explained, from which late answers are not used
-LARGEST_SHIFT = 1.0  # logits by which trained labels may lead held-out ones before it is taken off
+USUAL_LEAD = 0.6  # logits by which trained labels lead held-out ones where nothing was learnt by heart
 WEIGHTS = np.linspace(0, 1, 11)  # of the linear model, tried
 LINEAR_WEIGHT = 0.25  # where too few labels are held out to try
 MOSTLY_LINEAR = 0.7  # from which on it is said
@@ -91,7 +91,7 @@ def choose(late: Array, early: Array | None, labels: Integers, held_out: npt.NDA
 
     How far labels are learnt by heart is seen on labels that were held out: on those it cannot have been. Without them
     late answers repeat too many if they repeat more labels than early ones say are right. Where nothing was learnt by
-    heart, labels that were trained on lead by as much as held-out ones; what they lead by more is taken off.
+    heart, labels that were trained on lead held-out ones a little; what they lead by more is taken off.
     """
     trained, probe = (labels >= 0) & ~held_out, (labels >= 0) & held_out
     has_probe = probe.sum() >= ENOUGH_HELD_OUT and trained.any()
@@ -132,15 +132,15 @@ def learnt_by_heart(
 
 
 def shifted(chosen: Chosen, labels: Integers, trained: npt.NDArray[np.bool_], probe: npt.NDArray[np.bool_]) -> Chosen:
-    """Take off what trained labels lead by more than held-out ones, where that is more than a little."""
+    """Take off what trained labels lead held-out ones by, as far as it is more than usual."""
     log_p = log_probabilities(chosen.probabilities)
     margin = label_margin(log_p, labels)
     lead = float(margin[trained].mean() - margin[probe].mean())
-    if lead <= LARGEST_SHIFT:
+    if lead <= USUAL_LEAD:
         return chosen
     rows = np.flatnonzero(trained)
-    log_p[rows, labels[rows]] -= lead
-    words = f"labels that were trained on lead held-out ones by {lead:.1f} logits; that much is taken off"
+    log_p[rows, labels[rows]] -= lead - USUAL_LEAD
+    words = f"labels that were trained on lead held-out ones by {lead:.1f} logits; all but {USUAL_LEAD} are taken off"
     return replace(chosen, probabilities=sharpened(log_p, 1.0), warnings=(*chosen.warnings, words))
 
 

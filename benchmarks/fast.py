@@ -1,0 +1,135 @@
+"""All of CIFAR-10 from pixels at counted budgets: trains what results/fast.jsonl lacks, in the order of ROWS.
+
+    python benchmarks/fast.py --root DATA --work RUNS            # hours on two cores; stop it, call it again
+    … --only sym50                only rows whose name holds this      … --show    only print what is there
+
+RUNS holds a folder per row; a row that was stopped goes on where it was and ends in the same bytes. DATA holds
+cifar-10-batches-py and CIFAR-10_human.pt. `last`, `ema` and `best` are test accuracies in %: of the last epoch's
+weights, of their average, and of the best evaluated average (chosen by the test set: optimistic).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pars import report, run
+from pars.engine import RunFolder, watcher
+from pars.noise import NoiseConfig
+
+sys.path.append(str(Path(__file__).parents[1]))
+from benchmarks.tables import RESULTS, done, symmetric
+
+PATH = RESULTS / "fast.jsonl"
+EARLY_STOPPING: dict[str, Any] = {"data": {"holdout": 0.1}, "train": {"keep": "best-epoch"}}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run."""
+
+    preset: str
+    method: str
+    noise: NoiseConfig
+    budget: float  # PFLOP
+    changes: dict[str, Any] = field(default_factory=dict)
+
+
+HALF, MOST, AS_PRESET = symmetric(0.5), symmetric(0.8), NoiseConfig()
+ROWS: dict[str, Row] = {
+    "sym50 0.6 pars": Row("cifar10-fast", "pars", HALF, 0.6),
+    "sym50 0.6 warmup": Row("cifar10-fast", "warmup", HALF, 0.6),
+    "sym80 0.6 pars": Row("cifar10-fast", "pars", MOST, 0.6),
+    "sym80 0.6 warmup": Row("cifar10-fast", "warmup", MOST, 0.6),
+    "worse 0.3 pars": Row("cifar10n-fast", "pars", AS_PRESET, 0.3),
+    "worse 0.3 warmup": Row("cifar10n-fast", "warmup", AS_PRESET, 0.3),
+    "worse 0.3 ce, early stopping": Row("cifar10n-fast", "ce", AS_PRESET, 0.3, EARLY_STOPPING),
+    "low resource 0.3 pars": Row("cifar10-low-resource-fast", "pars", HALF, 0.3),
+    "low resource 0.3 warmup": Row("cifar10-low-resource-fast", "warmup", HALF, 0.3),
+    "sym50 0.3 pars": Row("cifar10-fast", "pars", HALF, 0.3),
+    "sym50 0.3 without pseudo loss": Row("cifar10-fast", "pars", HALF, 0.3, {"method": {"pseudo": False}}),
+    "sym50 0.3 without NL": Row(
+        "cifar10-fast", "pars", HALF, 0.3, {"method": {"raw_negative": "none", "pseudo_negative": False}}
+    ),
+    "sym50 1 pars": Row("cifar10-fast", "pars", HALF, 1.0),
+}
+
+
+def configuration(row: Row, root: Path) -> run.RunConfig:
+    config = run.overlay(run.preset(row.preset)(row.noise, row.method), row.changes)
+    data, train = replace(config.data, root=str(root)), replace(config.train, budget=row.budget)
+    return replace(config, data=data, train=train)
+
+
+def train(name: str, row: Row, root: Path, folder: Path) -> dict[str, Any]:
+    if RunFolder(folder).config.exists():
+        result = run.resume(folder, watcher=watcher(), title=name)
+    else:
+        result = run.train(configuration(row, root), folder, watcher=watcher(), title=name)
+    lines = report.read_metrics(RunFolder(folder).metrics)
+    tested = [line for line in lines if "test" in line]
+    ended = next(line for line in tested if line["epoch"] == result.get("kept", tested[-1])["epoch"])
+    return {
+        "row": name,
+        "preset": row.preset,
+        "method": row.method,
+        "noise": {"kind": row.noise.kind, "rate": row.noise.rate},
+        "changes": row.changes,
+        "seed": 0,
+        "budget": row.budget,
+        "flop": result["flop"],
+        "flop_by_stage": result["flop_by_stage"],
+        "epochs": result["epochs"],
+        "images": result["images"],
+        "last": ended["test"]["last"],
+        "ema": ended["test"]["ema"],
+        "best": max(line["test"]["ema"] for line in tested),
+        "curve": [[round(line["flop"] / 1e15, 4), line["test"]["last"], line["test"]["ema"]] for line in tested],
+        "commit": commit(),
+        "command": "python benchmarks/fast.py --root DATA --work RUNS",
+    }
+
+
+def commit() -> str:
+    found = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False, cwd=Path(__file__).parent
+    )
+    return found.stdout.strip()
+
+
+def show() -> None:
+    print("| run | PFLOP | by stage | epochs | last | EMA | best |\n|---|---|---|---|---|---|---|")
+    for line in done(PATH):
+        stages = ", ".join(f"{stage} {flop / 1e15:.2f}" for stage, flop in line["flop_by_stage"].items())
+        numbers = " | ".join(f"{line[key]:.1f}" for key in ("last", "ema", "best"))
+        print(f"| {line['row']} | {line['flop'] / 1e15:.2f} | {stages} | {line['epochs']} | {numbers} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=Path)
+    parser.add_argument("--work", type=Path)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--show", action="store_true", help="only print what is there")
+    options = parser.parse_args()
+    if not options.show:
+        if options.root is None or options.work is None:
+            parser.error("--root and --work are needed to train")
+        have = {line["row"] for line in done(PATH)}
+        for name, row in ROWS.items():
+            if name in have or options.only not in name:
+                continue
+            line = train(name, row, options.root, options.work / name.replace(" ", "-").replace(",", ""))
+            with PATH.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+            print(f"{name}: {line['ema']:.2f} %", flush=True)
+    show()
+
+
+if __name__ == "__main__":
+    main()
