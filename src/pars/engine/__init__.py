@@ -9,6 +9,7 @@ from pars.engine.interrupt import Interrupted, catch_interrupt
 from pars.engine.keep import Keep
 from pars.engine.lock import locked
 from pars.engine.memory import keep_freed_memory
+from pars.engine.plan import Plan, plan
 from pars.engine.predict import accuracy, predict_proba
 from pars.engine.progress import Quiet, Watcher, watcher
 from pars.engine.trainer import Trainer
@@ -18,6 +19,7 @@ __all__ = [
     "DeviceName",
     "Interrupted",
     "Keep",
+    "Plan",
     "Quiet",
     "RunFolder",
     "TrainConfig",
@@ -30,6 +32,7 @@ __all__ = [
     "load_module",
     "load_tensors",
     "locked",
+    "plan",
     "predict_proba",
     "resolve_device",
     "watcher",

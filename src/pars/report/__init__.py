@@ -1,6 +1,6 @@
 """Pictures and text for people, made without torch; those of a run from its folder alone."""
 
-from pars.report.outcome import by_stage, outcome
+from pars.report.outcome import by_stage, flop_by_stage, flop_words, outcome
 from pars.report.plots import (
     accuracy_curves,
     accuracy_curves_figure,
@@ -31,6 +31,8 @@ __all__ = [
     "confidence_histograms",
     "confidence_histograms_figure",
     "contact_sheet",
+    "flop_by_stage",
+    "flop_words",
     "outcome",
     "overview",
     "read_metrics",

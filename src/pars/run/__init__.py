@@ -3,6 +3,7 @@
 from pars.run.config import RunConfig
 from pars.run.features import row_features
 from pars.run.load import Classifier, load_run
+from pars.run.plans import asked, in_shares
 from pars.run.prepare import Prepared, prepare
 from pars.run.presets import PRESETS, Preset, preset
 from pars.run.toml import overlay, plain
@@ -15,7 +16,9 @@ __all__ = [
     "Prepared",
     "Preset",
     "RunConfig",
+    "asked",
     "build",
+    "in_shares",
     "load_run",
     "open_run",
     "overlay",
