@@ -28,20 +28,35 @@ def parser() -> Parser:
     return out
 
 
-def resolve(options: argparse.Namespace, flags: Sequence[str]) -> run.RunConfig:
+def help_text(own: Parser, about: str) -> str:
+    """What a command does, and its own options; those of all fields follow."""
+    return f"{about}\n\n" + own.format_help().split("options:", 1)[-1]
+
+
+def resolve(
+    options: argparse.Namespace,
+    flags: Sequence[str],
+    *,
+    about: str = "",
+    prog: str = "pars train",
+    same_views: bool = False,
+) -> run.RunConfig:
     """The whole configuration. A preset depends on the noise, so flags are read twice: first for the noise alone.
 
     With a budget, lengths in epochs are the user's, or none: those of a recipe are meant for its own number of epochs.
+    With `same_views` views are the preset's own for any method.
     """
     recipe = run.preset(options.preset or "digits")
 
     def read(noise: NoiseConfig, budget: float = 0.0) -> run.RunConfig:
         base = recipe(noise, options.method)
+        if same_views:
+            base = replace(base, views=recipe(noise).views)
         if budget:
             base = run.in_shares(base)
         if options.config is not None:
             base = run.read_toml(options.config, base)
-        config = parse_flags(base, flags)
+        config = fields_as_flags(run.RunConfig, prog=prog, args=flags, default=base, description=about)
         if options.budget is None:
             return config
         return replace(config, train=replace(config.train, budget=options.budget))
@@ -53,15 +68,10 @@ def resolve(options: argparse.Namespace, flags: Sequence[str]) -> run.RunConfig:
     return config
 
 
-def parse_flags(base: run.RunConfig, flags: Sequence[str]) -> run.RunConfig:
-    """Any field as a flag."""
-    about = "Train a classifier on noisy labels.\n\n" + parser().format_help().split("options:", 1)[-1]
-    return fields_as_flags(run.RunConfig, prog="pars train", args=flags, default=base, description=about)
-
-
 def command(args: Sequence[str]) -> int:
     options, flags = parser().parse_known_args(args)
-    config = resolve(options, flags)
+    about = help_text(parser(), "Train a classifier on noisy labels.")
+    config = resolve(options, flags, about=about)
     name = options.preset or (options.config.stem if options.config else "digits")
     out = options.out or Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
 

@@ -1,5 +1,6 @@
 """Pictures and text for people, made without torch; those of a run from its folder alone."""
 
+from pars.report.compare import accuracy_over_flop, accuracy_over_flop_figure, budget_table
 from pars.report.outcome import by_stage, flop_by_stage, flop_words, outcome
 from pars.report.plots import (
     accuracy_curves,
@@ -24,6 +25,9 @@ __all__ = [
     "Tile",
     "accuracy_curves",
     "accuracy_curves_figure",
+    "accuracy_over_flop",
+    "accuracy_over_flop_figure",
+    "budget_table",
     "by_stage",
     "comparison",
     "comparison_figure",

@@ -3,12 +3,13 @@
 from pars.run.config import RunConfig
 from pars.run.features import row_features
 from pars.run.load import Classifier, load_run
-from pars.run.plans import asked, in_shares
+from pars.run.plans import differences, in_shares
+from pars.run.plans import make as make_plan
 from pars.run.prepare import Prepared, prepare
 from pars.run.presets import PRESETS, Preset, preset
 from pars.run.toml import overlay, plain
 from pars.run.toml import read as read_toml
-from pars.run.train import build, open_run, resume, train
+from pars.run.train import build, normal, open_run, resume, train
 
 __all__ = [
     "PRESETS",
@@ -16,10 +17,12 @@ __all__ = [
     "Prepared",
     "Preset",
     "RunConfig",
-    "asked",
     "build",
+    "differences",
     "in_shares",
     "load_run",
+    "make_plan",
+    "normal",
     "open_run",
     "overlay",
     "plain",

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from typing import Any
 
 from torch import nn
 
 from pars.engine import Plan, RunFolder, plan
 from pars.errors import UserError
+from pars.run import inputs, toml
 from pars.run.config import RunConfig
 from pars.run.prepare import Prepared
 
@@ -35,15 +37,14 @@ def in_shares(config: RunConfig) -> RunConfig:
     return replace(config, method=config.method.in_shares(config.train.epochs))
 
 
-def asked(config: RunConfig, found: RunConfig) -> RunConfig:
-    """`found` with what its budget chose as in `config`: equal to that, if it was trained for it."""
-    names = {
-        name
-        for name, value in vars(config.method).items()
-        if value is None and f"{name}_share" in vars(config.method) and name in vars(found.method)
-    }
-    method = replace(found.method, **dict.fromkeys(names))
-    return replace(found, method=method, train=replace(found.train, epochs=config.train.epochs))
+def differences(config: RunConfig, found: RunConfig) -> dict[str, tuple[Any, Any]]:
+    """What a run's configuration has otherwise than asked for, by key; what a budget chooses may differ."""
+    asked, there = (dict(inputs.flat(toml.to_dict(each))) for each in (config, found))
+    out = {key: (asked.get(key), there.get(key)) for key in asked | there if asked.get(key) != there.get(key)}
+    if config.train.budget and found.train.budget:
+        free = [key for key in out if f"{key}_share" in asked and key not in asked]  # a length left to a share
+        out = {key: both for key, both in out.items() if key not in ("train.epochs", *free)}
+    return out
 
 
 def sentence(made: Plan, budget: float) -> str:

@@ -35,7 +35,7 @@ def train(
     """
     folder = RunFolder(Path(out))
     folder.check_free()  # before the work, not after it
-    config = with_absolute_paths(toml.conforming(config))
+    config = normal(config)
     prepared = prepare(config, dataset)
     modules = prepared.networks(config) if networks is None else networks
     plan = plans.make(config, prepared, modules) if config.train.budget else None
@@ -48,6 +48,11 @@ def train(
     files = {} if plan is None else {folder.plan: plans.dumps(plan)}
     with folder.begin(files | first_files(folder, config, prepared, given)):
         return finish(trainer, folder)
+
+
+def normal(config: RunConfig) -> RunConfig:
+    """As it is written into the folder of its run: plain values, whole paths."""
+    return with_absolute_paths(toml.conforming(config))
 
 
 def resume(
