@@ -52,7 +52,7 @@ def command(args: Sequence[str]) -> int:
     except Interrupted as stop:
         say("stopped and saved; the same command goes on")
         return stop.exit_code
-    about, title = described(contenders[0].config, preset, options.budget)
+    about, title = described(contenders[0].config, preset)
     table = compare.write_files(contenders, results, about, out, title=title, kind=options.format)
     say(f"wrote {out / 'compare.json'}, curves.csv and accuracy-over-flop.{options.format}")
     show(options.json, table, lambda: report.budget_table(table["runs"], title=title))
@@ -119,13 +119,13 @@ def searched(
     return [chosen.get(each.name, each) for each in contenders]
 
 
-def described(config: run.RunConfig, preset: str, budget: float | None) -> tuple[dict[str, Any], str]:
+def described(config: run.RunConfig, preset: str) -> tuple[dict[str, Any], str]:
     """What all runs share, for the file and in words."""
-    noise = config.noise
+    noise, budget = config.noise, config.train.budget
     about = {"preset": preset, "data": config.data.name, "noise": noise.kind, "rate": noise.rate, "seed": config.seed}
     wrong = "labels as given" if noise.kind == "none" else f"{noise.kind} noise {noise_words(noise)}"
     cost = f", {budget:g} PFLOP each" if budget else ""
-    return about | {"budget": budget or 0.0}, f"{preset}, {wrong}, seed {config.seed}{cost}"
+    return about | {"budget": budget}, f"{preset}, {wrong}, seed {config.seed}{cost}"
 
 
 def noise_words(noise: NoiseConfig) -> str:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,8 @@ def write_files(
     table = {**about, "runs": [row(each, results[each.name]) for each in contenders]}
     write_text(out / "compare.json", json.dumps(table, indent=1) + "\n")
     write_text(out / "curves.csv", curves_csv(curves))
-    report.accuracy_over_flop(curves, out / f"accuracy-over-flop.{kind}", title=title)
+    with suppress(report.NothingToPlot):
+        report.accuracy_over_flop(curves, out / f"accuracy-over-flop.{kind}", title=title)
     return table
 
 
@@ -59,8 +61,7 @@ def curves_csv(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     for name, lines in curves.items():
         for line in lines:
             if "test" in line or "holdout" in line:
-                found = [
-                    line.get(split, {}).get(weights, "") for split in ("test", "holdout") for weights in ("ema", "raw")
-                ]
+                splits = (line.get("test", {}), line.get("holdout", {}))
+                found = [split.get(weights, "") for split in splits for weights in ("ema", "raw")]
                 writer.writerow([name, line["epoch"], line["stage"], line["flop"], *found])
     return text.getvalue()

@@ -43,10 +43,22 @@ class RowCounts:
 
 @dataclass(frozen=True)
 class StageCost:
-    """What an epoch of a stage costs in FLOP: on average, and most of them."""
+    """What a stage costs in FLOP: each epoch, and once in it; and what most of its epochs cost."""
 
-    mean: float
+    each: float
+    once: float
     usual: float
+
+    @classmethod
+    def of(cls, flops: Sequence[float]) -> StageCost:
+        """From the epochs of a stage. Dearer ones are rare looks at all rows, as many in a longer stage; cheaper ones
+        are a part of it, in which something has not begun yet.
+
+        >>> StageCost.of([2.0, 2.5, 2.0, 2.0]), StageCost.of([1.0, 3.0, 3.0, 3.0])
+        (StageCost(each=2.0, once=0.5, usual=2.0), StageCost(each=2.5, once=0.0, usual=3.0))
+        """
+        usual, mean = median(flops), fmean(flops)
+        return cls(min(usual, mean), max(0.0, sum(flops) - len(flops) * usual), usual)
 
 
 @lru_cache(maxsize=64)
@@ -55,7 +67,7 @@ def stage_costs(method: Method, epochs: int, rows: RowCounts, costs: tuple[RowCo
     stages: dict[str, list[float]] = {}
     for stage, flop in epoch_costs(method, epochs, rows, costs):
         stages.setdefault(stage, []).append(flop)
-    return {name: StageCost(fmean(flops), median(flops)) for name, flops in stages.items()}
+    return {name: StageCost.of(flops) for name, flops in stages.items()}
 
 
 def epoch_costs(method: Method, epochs: int, rows: RowCounts, costs: Sequence[RowCost]) -> list[tuple[str, float]]:

@@ -91,11 +91,12 @@ def plan_for(method: Method, budget: float, task: Task, rows: RowCounts, costs: 
         )
     if fits(laid_out(method, MOST, task, rates).flop, budget):
         raise UserError(f"train.budget is {budget:g} PFLOP: more than {MOST} epochs here; a PFLOP is 1e15 operations")
-    field = first_length(method, task)
+    field = first_length(method, task) if len(smallest.stages) == 2 else None
     if field is None:
         return largest(method, budget, task, rates, least)
-    first, second = (rates[stage.stage].mean for stage in smallest.stages)
-    lengths = nearest_share(budget * PFLOP, first, second, getattr(method, f"{field}_share"))
+    first, second = (rates[stage.stage] for stage in smallest.stages)
+    left = budget * PFLOP - first.once - second.once
+    lengths = nearest_share(left, first.each, second.each, getattr(method, f"{field}_share"))
     return laid_out(replace(method, **{field: lengths[0]}), sum(lengths), task, rates)
 
 
@@ -105,10 +106,9 @@ def stages_of(method: Method, epochs: int, task: Task) -> list[Stage]:
 
 
 def laid_out(method: Method, epochs: int, task: Task, rates: Mapping[str, StageCost]) -> Plan:
-    stages = stages_of(method, epochs, task)
-    return Plan(
-        method, tuple(StagePlan(s.name, s.epochs, s.epochs * rates[s.name].mean, rates[s.name].usual) for s in stages)
-    )
+    found = [(stage, rates[stage.name]) for stage in stages_of(method, epochs, task)]
+    costs = ((stage, stage.epochs * rate.each + rate.once, rate.usual) for stage, rate in found)
+    return Plan(method, tuple(StagePlan(stage.name, stage.epochs, flop, usual) for stage, flop, usual in costs))
 
 
 def least_epochs(method: Method, task: Task) -> int:
@@ -137,8 +137,8 @@ def first_length(method: Method, task: Task) -> str | None:
     for field in fields(method):
         share = getattr(method, f"{field.name}_share", None)
         if share is not None and 0 < share < 1 and getattr(method, field.name) is None:
-            tried = {n: stages_of(replace(method, **{field.name: n}), COUNTED, task) for n in (5, 8)}
-            if all([stage.epochs for stage in stages] == [n, COUNTED - n] for n, stages in tried.items()):
+            tried = {n: stages_of(replace(method, **{field.name: n}), MOST, task) for n in (5, 8)}
+            if all([stage.epochs for stage in stages] == [n, MOST - n] for n, stages in tried.items()):
                 return field.name
     return None
 

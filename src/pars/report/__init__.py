@@ -1,6 +1,7 @@
 """Pictures and text for people, made without torch; those of a run from its folder alone."""
 
 from pars.report.compare import accuracy_over_flop, accuracy_over_flop_figure, budget_table
+from pars.report.figure import NothingToPlot
 from pars.report.outcome import by_stage, flop_by_stage, flop_words, outcome
 from pars.report.plots import (
     accuracy_curves,
@@ -20,6 +21,7 @@ from pars.report.text import comparison_table, overview, sparkline
 
 __all__ = [
     "Labels",
+    "NothingToPlot",
     "RowRecord",
     "Run",
     "Tile",

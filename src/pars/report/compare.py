@@ -26,10 +26,9 @@ def accuracy_over_flop(curves: Mapping[str, Sequence[Epoch]], path: Path, *, tit
 
 def accuracy_over_flop_figure(curves: Mapping[str, Sequence[Epoch]], *, title: str) -> Figure:
     """A panel for averaged and one for last weights; dots where a stage ends and another begins."""
-    split = next(
-        (s for s in ("test", "holdout") if any(s in line for lines in curves.values() for line in lines)), None
-    )
-    if split is None:
+    seen = {key for lines in curves.values() for line in lines for key in line}
+    split = "test" if "test" in seen else "holdout"
+    if split not in seen:
         raise NothingToPlot("no run to compare has a test or held-out accuracy")
     with style():
         figure = Figure(figsize=(10.4, 4.4), layout="constrained")
@@ -69,10 +68,10 @@ def budget_table(rows: Sequence[Mapping[str, Any]], *, title: str) -> Table:
         epochs = "diverged" if row.get("diverged") else str(row["epochs"]) + ("*" if "stopped" in row else "")
         flop = "–" if "flop" not in row else f"{row['flop'] / 1e15:.3g}"
         table.add_row(Text(str(row["method"])), f"{row['lr']:g}", epochs, flop, *cells)
-    words = (
-        "last: weights of the last epoch, EMA: their average, on test labels; best: of the EMA, picked by test labels"
-    )
-    notes = [words, "held-out: agreement of the EMA with given labels that were held out"]
+    notes = [
+        "last: the last epoch's weights; EMA: their average; best: of EMA, picked by",
+        "test labels (optimistic); held-out: of EMA, on given labels held out",
+    ]
     if any("stopped" in row for row in rows):
         notes.append("* stopped: one more epoch would have exceeded the budget")
     table.caption = Text("\n".join(notes), "dim not italic")
