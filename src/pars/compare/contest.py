@@ -41,8 +41,7 @@ def check(contenders: Sequence[Contender], apart_from: str = "") -> None:
     prepared = run.prepare(run.normal(fresh[0].config))  # rows are the same for all
     for each in fresh:
         try:
-            if each.config.train.budget:
-                run.make_plan(each.config, prepared, prepared.networks(each.config))
+            run.planned(each.config, prepared, prepared.networks(each.config))
         except UserError as error:
             raise UserError(f"{each.name}: {error}") from error
 

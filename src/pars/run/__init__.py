@@ -3,8 +3,7 @@
 from pars.run.config import RunConfig
 from pars.run.features import row_features
 from pars.run.load import Classifier, load_run
-from pars.run.plans import differences, in_shares
-from pars.run.plans import make as make_plan
+from pars.run.plans import differences, in_shares, planned
 from pars.run.prepare import Prepared, prepare
 from pars.run.presets import PRESETS, Preset, preset
 from pars.run.toml import overlay, plain
@@ -21,11 +20,11 @@ __all__ = [
     "differences",
     "in_shares",
     "load_run",
-    "make_plan",
     "normal",
     "open_run",
     "overlay",
     "plain",
+    "planned",
     "prepare",
     "preset",
     "read_toml",

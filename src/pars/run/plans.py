@@ -27,9 +27,12 @@ def make(config: RunConfig, prepared: Prepared, networks: Sequence[nn.Module]) -
     )
 
 
-def applied(config: RunConfig, made: Plan) -> RunConfig:
-    """The configuration with the epochs and the warm-up of its plan."""
-    return replace(config, method=made.method, train=replace(config.train, epochs=made.epochs))
+def planned(config: RunConfig, prepared: Prepared, networks: Sequence[nn.Module]) -> tuple[RunConfig, Plan | None]:
+    """The configuration with the epochs and the warm-up that its budget buys, if it has one."""
+    if not config.train.budget:
+        return config, None
+    made = make(config, prepared, networks)
+    return replace(config, method=made.method, train=replace(config.train, epochs=made.epochs)), made
 
 
 def in_shares(config: RunConfig) -> RunConfig:

@@ -38,14 +38,12 @@ def train(
     config = normal(config)
     prepared = prepare(config, dataset)
     modules = prepared.networks(config) if networks is None else networks
-    plan = plans.make(config, prepared, modules) if config.train.budget else None
+    config, plan = plans.planned(config, prepared, modules)
+    by_epoch, files = ((), {}) if plan is None else (plan.by_epoch, {folder.plan: plans.dumps(plan)})
     if plan is not None:
-        config = plans.applied(config, plan)
         tell(plans.sentence(plan, config.train.budget))
-    planned = () if plan is None else plan.by_epoch
-    trainer = build(config, prepared, folder, networks=modules, watcher=watcher, title=title, planned=planned)
+    trainer = build(config, prepared, folder, networks=modules, watcher=watcher, title=title, planned=by_epoch)
     given = {"dataset": dataset is not None, "networks": networks is not None}
-    files = {} if plan is None else {folder.plan: plans.dumps(plan)}
     with folder.begin(files | first_files(folder, config, prepared, given)):
         return finish(trainer, folder)
 
@@ -98,10 +96,15 @@ def build(
     title: str = "train",
     planned: Sequence[float] = (),
 ) -> Trainer:
+    """A trainer at the beginning of a run; a budget that was not planned yet is planned here."""
+    modules = prepared.networks(config) if networks is None else networks
+    if not planned:
+        config, plan = plans.planned(config, prepared, modules)
+        planned = () if plan is None else plan.by_epoch
     return Trainer(
         method=config.method,
         data=prepared.data,
-        networks=prepared.networks(config) if networks is None else networks,
+        networks=modules,
         views=prepared.views,
         config=config.train,
         seed=config.seed,
