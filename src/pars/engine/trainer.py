@@ -119,18 +119,6 @@ class Trainer:
                 ck.save_tensors(self.folder.dynamics, self.dynamics.rows(self.labels, self.held_out), note)
             save_model(self.folder, self.learners, self.data, self.epoch, self.kept)
 
-    @property
-    def flop(self) -> float:
-        """Floating-point operations of training so far."""
-        return sum(learner.flop for learner in self.learners)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether all epochs are done, or the next would exceed the budget; within an epoch it is not."""
-        if self.step or self.epoch >= self.config.epochs:
-            return not self.step
-        return bool(self.planned) and not fits(self.flop + self.planned[self.epoch], self.config.budget)
-
     def _run_epoch(self, interrupted: list[bool]) -> None:
         now = self._scheduled(self.epoch)
         if self.step == 0:
@@ -148,6 +136,18 @@ class Trainer:
     def _scheduled(self, epoch: int) -> Scheduled:
         """The stage of an epoch."""
         return next(s for s in reversed(self.schedule) if s.first_epoch <= epoch)
+
+    @property
+    def flop(self) -> float:
+        """Floating-point operations of training so far."""
+        return sum(learner.flop for learner in self.learners)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all epochs are done, or the next would exceed the budget; within an epoch it is not."""
+        if self.step or self.epoch >= self.config.epochs:
+            return not self.step
+        return bool(self.planned) and not fits(self.flop + self.planned[self.epoch], self.config.budget)
 
     def _begin_epoch(self, now: Scheduled) -> None:
         """What happens between epochs; repeated by a run that is resumed before the first step."""
