@@ -28,7 +28,7 @@ import torch
 
 from pars import run
 from pars.data import Dataset, Split
-from pars.engine import Trainer
+from pars.engine import RowCost, RowCounts, Trainer, epoch_costs
 from pars.methods import REGISTRY, by_name
 from pars.noise import NoiseConfig
 
@@ -58,30 +58,13 @@ def features() -> Iterator[Cell]:
 
 
 def epochs_of(name: str, passes: float) -> int:
-    """So many epochs that a run has about this many network passes per row, counted on a few rows."""
-    epochs = 20
+    """So many epochs that a run has about this many network passes per row, counted on a miniature."""
+    method, epochs = run.preset("features")(NoiseConfig(), name).method, 20
+    row, costs = RowCounts(every=1, labelled=1, per_epoch=1, n_classes=10), [RowCost(1 / 3, 1.0)] * method.networks
     for _ in range(2):
-        trainer = few_rows(name, epochs)
-        trainer.run()
-        epochs = max(2, round(epochs * passes / counted(trainer)))
+        counted = sum(passed for _, passed in epoch_costs(method, epochs, row, costs))
+        epochs = max(2, round(epochs * passes / counted))
     return epochs
-
-
-def few_rows(name: str, epochs: int) -> Trainer:
-    """A run on 100 rows of noise: only its passes are of interest."""
-    rng = np.random.default_rng(0)
-    labels = np.arange(100) % 10
-    data = Dataset(
-        "few",
-        Split(rng.standard_normal((100, 8)).astype(np.float32), labels, labels),
-        None,
-        tuple("abcdefghij"),
-    )
-    config = run.preset("features")(NoiseConfig(), name)
-    config = replace(
-        config, train=replace(config.train, epochs=epochs, batch_size=20, evaluate_every=epochs, dynamics_every=0)
-    )
-    return run.build(config, run.prepare(config, data), None)
 
 
 def counted(trainer: Trainer) -> float:

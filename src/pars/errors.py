@@ -3,3 +3,7 @@
 
 class UserError(ValueError):
     """Something the user gave is wrong. The text says what, where (row, file, key) and what would be right."""
+
+
+class Diverged(UserError):
+    """Training has left the finite numbers: other settings may mend it."""

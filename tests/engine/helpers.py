@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,7 @@ def make_trainer(
     seed: int = 0,
     dropout: float = 0.0,
     plain_views: bool = False,
+    planned: Sequence[float] = (),
 ) -> Trainer:
     if folder is not None:
         folder.mkdir(exist_ok=True)
@@ -71,6 +72,7 @@ def make_trainer(
         held_out=held_out,
         folder=None if folder is None else RunFolder(folder),
         watcher=watcher,
+        planned=planned,
     )
 
 

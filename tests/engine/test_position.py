@@ -13,13 +13,16 @@ from pars.engine.position import check_state, read_position
 from pars.errors import UserError
 
 METER = {"loss/raw": torch.tensor(1.0), "loss/steps": torch.tensor(2.0), "selection/raw": torch.zeros(len(COUNTS))}
-NOTE = {"epoch": 1, "step": 2, "work": [[3, 40]], "meter": ["loss/steps", "selection/raw", "loss/raw"]}
+NOTE = {"epoch": 1, "step": 2, "work": [[3, 40]], "meter": ["loss/steps", "selection/raw", "loss/raw"]} | {
+    "spent": {"warm-up": 5e9}
+}
 WHERE = Path("run/checkpoint.safetensors")
 
 
 def test_a_note_that_fits_is_read() -> None:
     at = read_position(NOTE, METER, WHERE, epochs=4, steps=3, networks=1)
     assert (at.epoch, at.step, at.work) == (1, 2, ((3, 40),))
+    assert at.spent == {"warm-up": 5e9}
     assert list(at.meter) == NOTE["meter"]
     end = read_position(NOTE | {"epoch": 4, "step": 0, "meter": []}, {}, WHERE, epochs=4, steps=3, networks=1)
     assert (end.epoch, end.step) == (4, 0)
@@ -42,6 +45,9 @@ def test_a_note_that_fits_is_read() -> None:
         ({"work": [[1]]}, "expected 1 pair"),
         ({"work": [[1, -2]]}, "expected row counts"),
         ({"work": 3}, "work is 3"),
+        ({"spent": {}}, "spent is {}, expected the FLOP of each stage"),
+        ({"spent": {"main": -1.0}}, "expected the FLOP of each stage"),
+        ({"spent": [1.0]}, "expected the FLOP of each stage"),
         ({"meter": ["loss/raw"]}, "expected the names of its sums: loss/raw, loss/steps, selection/raw"),
         ({"meter": [1, 2, 3]}, "expected the names of its sums"),
         ({"meter": {}}, "expected the names of its sums"),

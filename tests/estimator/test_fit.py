@@ -161,3 +161,10 @@ def test_progress_is_shown_to_whoever_asks(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().err.count("ce: epoch") == 4
     RobustClassifier("ce", **QUICK).fit(x, y)
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_budget_decides_the_epochs_of_a_fit() -> None:
+    x, y, _ = clouds(90)
+    once = RobustClassifier("ce", epochs=1, random_state=0).fit(x, y).history_[0]["flop"]
+    model = RobustClassifier("ce", train_params={"budget": 7.5 * once / 1e15}, random_state=0).fit(x, y)
+    assert [line["flop"] for line in model.history_] == [n * once for n in range(1, 8)]

@@ -51,7 +51,14 @@ def test_what_was_trained_is_told_from_the_folder(run: report.Run) -> None:
     }
     assert facts["noise"]["rate"] == 0.5
     assert facts["noise"]["realised_rate"] == pytest.approx(1 - (given == true)[:800].mean())
-    assert facts["cost"] == {"images": 24_000, "flop": 7.5e13, "pflop": 0.075}
+    assert facts["cost"] == {
+        "images": 24_000,
+        "flop": 7.5e13,
+        "pflop": 0.075,
+        "flop_by_stage": {"warm-up": 3e13, "main": 4.5e13},
+        "budget_pflop": 0.0,
+        "stopped": None,
+    }
     assert facts["epochs"] == {"done": 30, "planned": 30}
     assert facts["curve"]["epochs"] == list(range(2, 31, 2))
 

@@ -16,6 +16,7 @@ COMMANDS = {
     "train": "train from a preset, a TOML file and flags",
     "fit": "train on a table, list its wrong labels, and say whether robust training helped",
     "selftest": "flip some of a table's labels on purpose, and see how many are found",
+    "compare": "several methods on the same data at the same counted cost: a table, accuracy over FLOP",
     "resume": "go on with a run that was stopped",
     "evaluate": "accuracy of a run's network on labelled rows",
     "predict": "labels and confidences for rows, as CSV",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pars import methods, report, run
@@ -22,44 +23,67 @@ def parser() -> Parser:
     out.add_argument("--config", metavar="FILE", type=Path, help="TOML laid over the preset")
     out.add_argument("--method", metavar="NAME", help=f"{', '.join(methods.REGISTRY)} (default: the preset's own)")
     out.add_argument("--out", metavar="FOLDER", type=Path, help="the run's folder (default: runs/PRESET-TIME)")
+    out.add_argument("--budget", metavar="PFLOP", type=float, help="stop there; the epochs follow (as --train.budget)")
     add_json_flag(out)
     return out
 
 
-def resolve(options: argparse.Namespace, flags: Sequence[str]) -> run.RunConfig:
-    """The whole configuration. A preset depends on the noise, so flags are read twice: first for the noise alone."""
+def help_text(own: Parser, about: str) -> str:
+    """What a command does, and its own options; those of all fields follow."""
+    return f"{about}\n\n" + own.format_help().split("options:", 1)[-1]
+
+
+def resolve(
+    options: argparse.Namespace,
+    flags: Sequence[str],
+    *,
+    about: str = "",
+    prog: str = "pars train",
+    same_views: bool = False,
+) -> run.RunConfig:
+    """The whole configuration. A preset depends on the noise, so flags are read twice: first for the noise alone.
+
+    With a budget, lengths in epochs are the user's, or none: those of a recipe are meant for its own number of epochs.
+    With `same_views` views are the preset's own for any method.
+    """
     recipe = run.preset(options.preset or "digits")
 
-    def read(noise: NoiseConfig) -> run.RunConfig:
+    def read(noise: NoiseConfig, budget: float = 0.0) -> run.RunConfig:
         base = recipe(noise, options.method)
+        if same_views:
+            base = replace(base, views=recipe(noise).views)
+        if budget:
+            base = run.in_shares(base)
         if options.config is not None:
             base = run.read_toml(options.config, base)
-        return parse_flags(base, flags)
+        config = fields_as_flags(run.RunConfig, prog=prog, args=flags, default=base, description=about)
+        if options.budget is None:
+            return config
+        return replace(config, train=replace(config.train, budget=options.budget))
 
-    config = read(read(NoiseConfig()).noise)
+    first = read(NoiseConfig())
+    config = read(first.noise, first.train.budget)
     if options.method is not None and type(config.method) is not type(methods.by_name(options.method)):
         raise UserError(f"--method is {options.method}, but {options.config} chooses {type(config.method).__name__}")
     return config
 
 
-def parse_flags(base: run.RunConfig, flags: Sequence[str]) -> run.RunConfig:
-    """Any field as a flag."""
-    about = "Train a classifier on noisy labels.\n\n" + parser().format_help().split("options:", 1)[-1]
-    return fields_as_flags(run.RunConfig, prog="pars train", args=flags, default=base, description=about)
-
-
 def command(args: Sequence[str]) -> int:
     options, flags = parser().parse_known_args(args)
-    config = resolve(options, flags)
+    about = help_text(parser(), "Train a classifier on noisy labels.")
+    config = resolve(options, flags, about=about)
     name = options.preset or (options.config.stem if options.config else "digits")
     out = options.out or Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
 
     device = resolve_device(config.device)
-    say(f"{name}: {config.data.name}, {config.train.epochs} epochs on {device}; the run goes to {out}")
+    budget = config.train.budget
+    length = f"a budget of {budget:g} PFLOP" if budget else f"{config.train.epochs} epochs"
+    say(f"{name}: {config.data.name}, {length} on {device}; the run goes to {out}")
 
     def work() -> int:
-        result = run.train(config, out, watcher=watcher(), title=name)
-        say(f"run saved in {out}")
+        result = run.train(config, out, watcher=watcher(), title=name, tell=say)
+        spent = report.flop_words(result["flop"], result["flop_by_stage"], budget)
+        say(f"run saved in {out}: {result['epochs']} epochs, {spent}")
         show(options.json, {"run": str(out), **result}, lambda: report.overview(report.read_run(out)))
         return 0
 

@@ -4,11 +4,14 @@ from pars.engine.checkpoint import load_module, load_tensors
 from pars.engine.config import TrainConfig
 from pars.engine.device import DeviceName, resolve_device
 from pars.engine.feed import as_tensor
+from pars.engine.flops import RowCost
 from pars.engine.folder import RunFolder, write_json
 from pars.engine.interrupt import Interrupted, catch_interrupt
 from pars.engine.keep import Keep
 from pars.engine.lock import locked
 from pars.engine.memory import keep_freed_memory
+from pars.engine.miniature import RowCounts, epoch_costs
+from pars.engine.plan import Plan, plan
 from pars.engine.predict import accuracy, predict_proba
 from pars.engine.progress import Quiet, Watcher, watcher
 from pars.engine.trainer import Trainer
@@ -18,7 +21,10 @@ __all__ = [
     "DeviceName",
     "Interrupted",
     "Keep",
+    "Plan",
     "Quiet",
+    "RowCost",
+    "RowCounts",
     "RunFolder",
     "TrainConfig",
     "Trainer",
@@ -26,10 +32,12 @@ __all__ = [
     "accuracy",
     "as_tensor",
     "catch_interrupt",
+    "epoch_costs",
     "keep_freed_memory",
     "load_module",
     "load_tensors",
     "locked",
+    "plan",
     "predict_proba",
     "resolve_device",
     "watcher",

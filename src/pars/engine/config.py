@@ -16,6 +16,7 @@ class TrainConfig:
     """Optimiser, schedule, averaging, evaluation, checkpoints."""
 
     epochs: int = 100
+    budget: float = 0.0  # PFLOP; above 0 the epochs, and the warm-up, follow from it (docs/compare.md)
     batch_size: int = 128
     steps_per_epoch: int | None = None  # none = one pass over the labelled rows; else labelled rows are cycled
     optimiser: Literal["sgd", "adam"] = "sgd"
@@ -49,6 +50,8 @@ class TrainConfig:
                 raise UserError(f"train.{name} is {value}, {expected}")
         if not 0 <= self.dynamics_every <= LARGEST_COUNT:
             raise UserError(f"train.dynamics_every is {self.dynamics_every}, expected 0 (none) to {LARGEST_COUNT}")
+        if not 0 <= self.budget <= LARGEST_COUNT:
+            raise UserError(f"train.budget is {self.budget}, expected PFLOP: a number above 0, or 0 for no budget")
         for name in ("lr", "momentum", "weight_decay"):
             if not 0 <= getattr(self, name) <= LARGEST_RATE:
                 expected = f"expected a number of at least 0 and at most {LARGEST_RATE:g}"

@@ -75,6 +75,11 @@ class Dynamics:
         last = epoch + 1 in (self.spans.first, self.spans.late.stop)
         return (epoch + 1) % self.every == 0 or last
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether there was an epoch of the late span: not so where a budget ended the run early."""
+        return bool(self.tensors["epochs"][3])
+
     @torch.no_grad()
     def look(self, modules: Sequence[nn.Module], feed: Feed, labels: Tensor, epoch: int) -> None:
         """Add what the networks, together and in evaluation mode, answer to a weak view of every row."""

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+PFLOP = 1e15
+
 
 @dataclass(frozen=True)
 class RowCost:
@@ -27,3 +29,12 @@ def row_cost(module: nn.Module, example: Tensor) -> RowCost:
     with FlopCounterMode(display=False) as counter:
         probe(example).sum().backward()
     return RowCost(forward / len(example), counter.get_total_flops() / len(example))
+
+
+def fits(flop: float, budget: float) -> bool:
+    """Whether so many FLOP are within a budget in PFLOP; sums in another order may differ in their last digits.
+
+    >>> fits(3e14, 0.3), fits(3.01e14, 0.3)
+    (True, False)
+    """
+    return flop <= budget * PFLOP * (1 + 1e-9)

@@ -19,6 +19,7 @@ class RunFolder:
 
     config.toml         the resolved configuration
     inputs.json         checksums of the data, and what of the run was given from Python
+    plan.json           with a budget: what each epoch is expected to cost
     noise.json          how the labels were corrupted, with the realised confusion matrix
     labels.csv          row, given label, true label (where known)
     metrics.jsonl       one object per epoch
@@ -34,6 +35,7 @@ class RunFolder:
         self.path = path
         self.config = path / "config.toml"
         self.inputs = path / "inputs.json"
+        self.plan = path / "plan.json"
         self.noise = path / "noise.json"
         self.labels = path / "labels.csv"
         self.metrics = path / "metrics.jsonl"
@@ -129,6 +131,16 @@ class RunFolder:
             half.unlink(missing_ok=True)
         kept = [line for line in self.read_metrics() if line["epoch"] <= epochs]
         write_text(self.metrics, "".join(json.dumps(line) + "\n" for line in kept))
+
+    def check_never_saved(self, due: int) -> None:
+        """Without a checkpoint a run begins again: only if it was stopped before the first, due after some epochs."""
+        logged = len(self.read_metrics())
+        if self.model.exists() or logged > due:
+            lost = "a trained model" if self.model.exists() else f"{logged} epochs in its log"
+            raise UserError(
+                f"{self.checkpoint} is missing, but the run has {lost}: resuming would train from the beginning; "
+                "put the file back, or train in a new folder"
+            )
 
     def append_metrics(self, line: dict[str, Any]) -> None:
         with guarded(self.metrics), self.metrics.open("a", encoding="utf-8") as file:

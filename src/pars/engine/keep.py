@@ -47,6 +47,13 @@ def put_back(kept: Kept, nets: Sequence[Network]) -> None:
         net.average.load_state_dict(ck.with_prefix(f"average.{index}.", kept.weights, "cpu"))
 
 
+def better(kept: Kept | None, rule: Keep, epoch: int, stage: str, right: Tensor, nets: Sequence[Network]) -> Kept:
+    """The averaged weights of this epoch, unless held-out rows prefer those kept so far."""
+    if kept is not None and prefers_earlier(kept.right, right, rule):
+        return kept
+    return Kept(epoch, stage, right, averaged(nets))
+
+
 def prefers_earlier(earlier: Tensor, later: Tensor, rule: Keep) -> bool:
     """Whether held-out rows speak for the earlier weights; each given is a mask [m] of the rows it is right on.
 

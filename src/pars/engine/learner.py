@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from pars.engine.ema import decay_at, make_average, update_average
 from pars.engine.flops import row_cost
 from pars.engine.fresh import choose_trained, restart
 from pars.engine.schedule import learning_rate, momentum
-from pars.methods import Method, Network, Stage
+from pars.methods import Method, Network, RowParameter, Stage, State
 from pars.methods.network import head_of
 
 
@@ -114,6 +114,14 @@ class Learner:
         ck.load_module(f"raw.{index}.", self.net.module, tensors, where)
         ck.load_module(f"attached.{index}.", self.net.attached, tensors, where)
         ck.load_optimiser(f"optimiser.{index}.", self.optimiser, tensors, where)
+
+
+@torch.no_grad()
+def learn_rows(state: State, learned: Iterable[RowParameter]) -> None:
+    """Move the values per row that a step learned, by plain gradient descent."""
+    for parameter in learned:
+        if parameter.values.grad is not None:
+            state[parameter.name].index_add_(0, parameter.rows, -parameter.lr * parameter.values.grad)
 
 
 def attach(method: Method, module: nn.Module, example: Tensor, n_classes: int, seed: int) -> nn.ModuleDict:

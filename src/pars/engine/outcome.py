@@ -11,7 +11,7 @@ from pars.engine import checkpoint as ck
 from pars.engine.folder import RunFolder
 from pars.engine.keep import Kept
 from pars.engine.learner import Learner
-from pars.errors import UserError
+from pars.errors import Diverged
 
 
 def save_rows(
@@ -19,7 +19,7 @@ def save_rows(
 ) -> None:
     """What the averaged network thinks of each training row at the end of a stage: for plots."""
     if not probabilities.isfinite().all():
-        raise UserError(f"the network has no finite answer to some rows after epoch {epoch}: it diverged")
+        raise Diverged(f"the network has no finite answer to some rows after epoch {epoch}: it diverged")
     confidence, predicted = probabilities.max(dim=1)
     given = probabilities.gather(1, labels.cpu().clamp_min(0)[:, None])[:, 0]
     tensors = {"confidence": confidence, "predicted": predicted, "given_label_confidence": given}

@@ -21,15 +21,16 @@ class Position:
     step: int
     meter: dict[str, Tensor]
     work: tuple[tuple[int, int], ...]  # rows passed forward only, and forward and back
+    spent: dict[str, float]  # FLOP of each stage after the last finished epoch
 
 
 def read_position(
     note: Mapping[str, Any], meter: Mapping[str, Tensor], where: Path, *, epochs: int, steps: int, networks: int
 ) -> Position:
     """The position that a checkpoint's note and its tensors of the meter say, in a run of this length."""
-    if missing := {"epoch", "step", "work", "meter"} - note.keys():
+    if missing := {"epoch", "step", "work", "meter", "spent"} - note.keys():
         raise UserError(f"{where} is not a checkpoint of this version: no {', '.join(sorted(missing))}")
-    epoch, step, work, names = (note[key] for key in ("epoch", "step", "work", "meter"))
+    epoch, step, work, names, spent = (note[key] for key in ("epoch", "step", "work", "meter", "spent"))
 
     def require(right: bool, key: str, expected: str) -> None:
         if not right:
@@ -41,6 +42,8 @@ def read_position(
     pairs = isinstance(work, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in work)
     require(pairs and len(work) == networks, "work", f"{networks} pair(s) of row counts")
     require(all(is_count(rows) for pair in work for rows in pair), "work", "row counts of at least 0")
+    flops = isinstance(spent, dict) and all(type(flop) in (int, float) and flop >= 0 for flop in spent.values())
+    require(flops and bool(spent) == bool(epoch), "spent", "the FLOP of each stage so far")
     texts = isinstance(names, list) and all(isinstance(name, str) for name in names)
     require(texts and sorted(names) == sorted(meter), "meter", f"the names of its sums: {', '.join(sorted(meter))}")
     require(not step or "loss/steps" in names, "meter", "the sums of the epoch under way")
@@ -48,7 +51,7 @@ def read_position(
         shape = [len(COUNTS)] if name.startswith("selection/") else []
         if list(total.shape) != shape:
             raise UserError(f"{where} does not fit its run: {name} has shape {list(total.shape)}, expected {shape}")
-    return Position(epoch, step, {name: meter[name] for name in names}, tuple((a, b) for a, b in work))
+    return Position(epoch, step, {name: meter[name] for name in names}, tuple((a, b) for a, b in work), spent)
 
 
 def is_count(value: object) -> bool:

@@ -20,10 +20,11 @@ from pars.engine.device import seed_generators
 from pars.engine.dynamics import Dynamics, spans
 from pars.engine.examine import Examiner
 from pars.engine.feed import Feed, as_tensor
+from pars.engine.flops import fits
 from pars.engine.folder import RunFolder
 from pars.engine.interrupt import Interrupted, catch_interrupt
-from pars.engine.keep import Kept, averaged, prefers_earlier, put_back, read_kept
-from pars.engine.learner import Curve, Learner, attach
+from pars.engine.keep import Kept, better, put_back, read_kept
+from pars.engine.learner import Curve, Learner, attach, learn_rows
 from pars.engine.leave_one_out import leave_one_out
 from pars.engine.meters import EpochMeter
 from pars.engine.order import LABELLED, Rows, Scheduled, lay_out, schedule
@@ -32,8 +33,8 @@ from pars.engine.position import check_state, read_position
 from pars.engine.predict import predict_proba
 from pars.engine.probe import check_network
 from pars.engine.progress import Quiet, Watcher
-from pars.errors import UserError
-from pars.methods import Epoch, Method, RowParameter, Step, Task
+from pars.errors import Diverged, UserError
+from pars.methods import Epoch, Method, Step, Task
 
 
 class Trainer:
@@ -53,12 +54,14 @@ class Trainer:
         folder: RunFolder | None = None,
         watcher: Watcher | None = None,
         title: str = "train",
+        planned: Sequence[float] = (),
     ) -> None:
+        """`planned` is what each epoch is expected to cost (FLOP): with it the run keeps to `config.budget`."""
         if len(networks) != method.networks:
             raise UserError(f"{type(method).__name__} trains {method.networks} network(s), {len(networks)} were given")
         self.method, self.data, self.views, self.config = method, data, views, config
         self.seed, self.device, self.folder, self.title = seed, device, folder, title
-        self.watcher = watcher or Quiet()
+        self.planned, self.watcher = planned, watcher or Quiet()
         self.held_out = np.zeros(len(data.train), dtype=bool) if held_out is None else held_out
         if config.keep != "last" and not self.held_out.any():
             raise UserError(
@@ -92,6 +95,7 @@ class Trainer:
         self.steps = layout.steps
         self.total_steps = self.steps * config.epochs
         self.epoch, self.step = 0, 0  # finished epochs; finished steps of the epoch under way
+        self.spent: dict[str, float] = {}  # FLOP of each stage after the last finished epoch
         self.meter = EpochMeter(self.true_labels)
         self.dynamics: Dynamics | None = None
         if config.dynamics_every:
@@ -104,14 +108,14 @@ class Trainer:
         self.watcher.start(self.total_steps, self.epoch * self.steps + self.step, self.title)
         try:
             with catch_interrupt() as interrupted:
-                while self.epoch < self.config.epochs:
+                while not self.is_over:
                     self._run_epoch(interrupted)
         finally:
             self.watcher.stop()
         if self.kept is not None:
             put_back(self.kept, self.nets)
         if self.folder is not None:
-            if self.dynamics is not None:
+            if self.dynamics is not None and self.dynamics.is_complete:
                 note = {"epochs": self.epoch, **self.dynamics.note()}
                 ck.save_tensors(self.folder.dynamics, self.recorded(), note)
             save_model(self.folder, self.learners, self.data, self.epoch, self.kept)
@@ -143,11 +147,22 @@ class Trainer:
         """The stage of an epoch."""
         return next(s for s in reversed(self.schedule) if s.first_epoch <= epoch)
 
+    @property
+    def flop(self) -> float:
+        """Floating-point operations of training so far."""
+        return sum(learner.flop for learner in self.learners)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all epochs are done, or the next would exceed the budget; within an epoch it is not."""
+        if self.step or self.epoch >= self.config.epochs:
+            return not self.step
+        return bool(self.planned) and not fits(self.flop + self.planned[self.epoch], self.config.budget)
+
     def _begin_epoch(self, now: Scheduled) -> None:
         """What happens between epochs; repeated by a run that is resumed before the first step."""
         if self.epoch == now.first_epoch:
-            for index, learner in enumerate(self.learners):
-                learner.enter(now.stage, seed=seeds.torch_seed(self.seed + index, "restart", self.epoch))
+            self._enter(now)
         if now.stage.before_epoch is not None:
             before = Epoch(
                 nets=self.nets,
@@ -162,6 +177,11 @@ class Trainer:
             )
             now.stage.before_epoch(before)
             self.meter.add_notes(before.notes)
+
+    def _enter(self, now: Scheduled) -> None:
+        """Begin a stage."""
+        for index, learner in enumerate(self.learners):
+            learner.enter(now.stage, seed=seeds.torch_seed(self.seed + index, "restart", self.epoch))
 
     def _run_step(self, now: Scheduled, rows: Mapping[str, Rows]) -> None:
         global_step = self.epoch * self.steps + self.step
@@ -185,57 +205,55 @@ class Trainer:
         curve = Curve(first if own else 0, stage_steps if own else self.total_steps, begun)
         for learner in self.learners:
             learner.update(global_step, curve)
-        self._learn_rows(at.row_parameters)
+        learn_rows(self.state, at.row_parameters)
         self.meter.add_losses(losses)
         self.meter.add_selections(at.selections)
         self.watcher.step(sum(map(len, rows.values())))
-
-    @torch.no_grad()
-    def _learn_rows(self, learned: Sequence[RowParameter]) -> None:
-        for parameter in learned:
-            if parameter.values.grad is not None:
-                self.state[parameter.name].index_add_(0, parameter.rows, -parameter.lr * parameter.values.grad)
 
     def _finish_epoch(self, now: Scheduled) -> dict[str, Any]:
         """Evaluate, log, save: in this order, so that a kill in between repeats the epoch, never skips it."""
         losses = self.meter.losses()
         if not all(np.isfinite(value) for value in losses.values()):
-            raise UserError(f"a loss is not finite in epoch {self.epoch + 1}: {losses}; a smaller train.lr may help")
+            raise Diverged(f"a loss is not finite in epoch {self.epoch + 1}: {losses}; a smaller train.lr may help")
         self.epoch, self.step = self.epoch + 1, 0
+        name, flop = now.stage.name, self.flop
+        self.spent[name] = flop - sum(spent for stage, spent in self.spent.items() if stage != name)
         line: dict[str, Any] = {
             "epoch": self.epoch,
-            "stage": now.stage.name,
+            "stage": name,
             "steps": self.epoch * self.steps,
             "images": sum(net.backwards for net in self.nets),
-            "flop": sum(learner.flop for learner in self.learners),
+            "flop": flop,
+            "flop_by_stage": dict(self.spent),
             "losses": losses,
             "selection": self.meter.selections(),
         }
         if notes := self.meter.notes():
             line["notes"] = notes
-        last_of_stage = self.epoch == now.first_epoch + now.stage.epochs
+        if self.is_over and self.epoch < self.config.epochs:
+            line["stopped"] = "budget"
+        last_of_stage = self.is_over or self.epoch == now.first_epoch + now.stage.epochs
         evaluates = self.epoch % self.config.evaluate_every == 0 or last_of_stage
-        looks = self.dynamics is not None and self.dynamics.is_due(self.epoch - 1)
+        looks = self.dynamics is not None and (self.is_over or self.dynamics.is_due(self.epoch - 1))
         if evaluates or looks:
             self.examiner.calibrate(self.nets)
         if evaluates:
             found, right = self.examiner.examine(self.nets)
             line |= found
-            if right is not None and (self.config.keep == "best-epoch" or last_of_stage):
-                line |= self._keep(now.stage.name, right)
+            if right is not None and {"best-stage": last_of_stage, "best-epoch": True}.get(self.config.keep, False):
+                self.kept = better(self.kept, self.config.keep, self.epoch, name, right, self.nets)
+                line["kept"] = self.kept.epoch
         if self.dynamics is not None and looks:
             self.dynamics.look([net.average for net in self.nets], self.feed, self.labels, self.epoch - 1)
         if not all(learner.is_finite for learner in self.learners):
-            raise UserError(f"a weight is not finite after epoch {self.epoch}; a smaller train.lr may help")
+            raise Diverged(f"a weight is not finite after epoch {self.epoch}; a smaller train.lr may help")
         self.meter = EpochMeter(self.true_labels)
         if self.folder is not None:
             if last_of_stage:
                 evidence = self.method.evidence(self.state)
-                save_rows(
-                    self.folder, now.stage.name, self.epoch, self.predict_proba(self.inputs), self.labels, evidence
-                )
+                save_rows(self.folder, name, self.epoch, self.predict_proba(self.inputs), self.labels, evidence)
             self.folder.append_metrics(line)
-            if self.epoch % self.config.checkpoint_every == 0 or self.epoch == self.config.epochs:
+            if self.epoch % self.config.checkpoint_every == 0 or self.is_over:
                 self.save()
         return line
 
@@ -243,14 +261,6 @@ class Trainer:
         """Class probabilities [n, K], the mean over networks."""
         modules = [net.average if average else net.module for net in self.nets]
         return predict_proba(modules, inputs, self.views.plain, self.device)
-
-    def _keep(self, stage: str, right: Tensor) -> dict[str, Any]:
-        """Keep the averaged weights of this epoch, unless held-out rows prefer those kept so far."""
-        if self.config.keep == "last":
-            return {}
-        if self.kept is None or not prefers_earlier(self.kept.right, right, self.config.keep):
-            self.kept = Kept(self.epoch, stage, right, averaged(self.nets))
-        return {"kept": self.kept.epoch}
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that training changes."""
@@ -268,6 +278,7 @@ class Trainer:
             work = [[net.forwards, net.backwards] for net in self.nets]
             # safetensors sorts by name; the order of the losses is theirs in the log.
             note = {"epoch": self.epoch, "step": self.step, "work": work, "meter": list(self.meter.sums)}
+            note["spent"] = self.spent
             if self.kept is not None:
                 note["kept"] = self.kept.note()
             ck.save_tensors(self.folder.checkpoint, self.tensors(), note)
@@ -278,7 +289,7 @@ class Trainer:
         assert self.folder is not None, "a run without a folder cannot be restored"
         path = self.folder.checkpoint
         if not path.exists():
-            self._check_never_saved(self.folder)
+            self.folder.check_never_saved(min(self.config.checkpoint_every, self.config.epochs))
             self.folder.keep_metrics(0)
             return
         tensors, note = ck.load_tensors(path)
@@ -295,15 +306,5 @@ class Trainer:
             learner.load(index, tensors, path)
             learner.net.forwards, learner.net.backwards = work
         self.state, self.meter.sums, self.epoch, self.step = state, at.meter, at.epoch, at.step
-        self.kept = kept
+        self.kept, self.spent = kept, at.spent
         self.folder.keep_metrics(self.epoch)
-
-    def _check_never_saved(self, folder: RunFolder) -> None:
-        """Without a checkpoint a run begins again: only if it was stopped before the first one was due."""
-        due, logged = min(self.config.checkpoint_every, self.config.epochs), len(folder.read_metrics())
-        if folder.model.exists() or logged > due:
-            lost = "a trained model" if folder.model.exists() else f"{logged} epochs in its log"
-            raise UserError(
-                f"{folder.checkpoint} is missing, but the run has {lost}: resuming would train from the beginning; "
-                "put the file back, or train in a new folder"
-            )

@@ -6,8 +6,8 @@ A method never sees a file, a device, a progress bar, the test set or a true lab
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
 from torch import Tensor, nn
 
@@ -40,6 +40,15 @@ class Method:
 
     def stages(self, task: Task) -> tuple[Stage, ...]:
         raise NotImplementedError
+
+    def in_shares(self, epochs: int) -> Self:
+        """The same method, what has a length in epochs having that share of a run of so many instead."""
+        changes: dict[str, float | None] = {}
+        for field in fields(self):
+            length = getattr(self, field.name)
+            if hasattr(self, f"{field.name}_share") and length is not None:
+                changes |= {field.name: None, f"{field.name}_share": min(1.0, length / epochs)}
+        return replace(self, **changes)
 
     def initial_state(self, task: Task) -> State:
         """Tensors the method keeps between steps."""

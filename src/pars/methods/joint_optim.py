@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -65,6 +66,12 @@ class JointOptim(Method):
                 train=curve if self.lr2 is None else curve | {"lr": self.lr2},
             ),
         )
+
+    def in_shares(self, epochs: int) -> Self:
+        out = super().in_shares(epochs)
+        if self.update_from is None:
+            return out
+        return replace(out, update_from=None, update_share=min(1.0, self.update_from / epochs))
 
     def initial_state(self, task: Task) -> State:
         given = one_hot(task.labels.clamp_min(0), task.n_classes)

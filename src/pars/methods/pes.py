@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -63,6 +63,13 @@ class PES(Method):
                 trains="body" if self.frozen_head else "all",
             ),
         )
+
+    def in_shares(self, epochs: int) -> Self:
+        out = super().in_shares(epochs)
+        if self.T2 is None:
+            return out
+        left = epochs - epochs_of(self.T1_share, epochs, self.T1, name="T1")
+        return replace(out, T2_share=min(1.0, self.T2 / max(1, left)))
 
     def initial_state(self, task: Task) -> State:
         nobody = torch.zeros_like(task.labels, dtype=torch.bool)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -65,6 +66,9 @@ class SELFIE(Method):
             restart="all" if index else "none",
             own_curve=True,
         )
+
+    def in_shares(self, epochs: int) -> Self:
+        return super().in_shares(max(1, epochs // (self.restarts + 1)))  # of each run
 
     def initial_state(self, task: Task) -> State:
         return initial_rate(self.noise_rate) | {

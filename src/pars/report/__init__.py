@@ -1,6 +1,8 @@
 """Pictures and text for people, made without torch; those of a run from its folder alone."""
 
-from pars.report.outcome import by_stage, outcome
+from pars.report.compare import accuracy_over_flop, accuracy_over_flop_figure, budget_table
+from pars.report.figure import NothingToPlot
+from pars.report.outcome import by_stage, flop_by_stage, flop_words, outcome
 from pars.report.plots import (
     accuracy_curves,
     accuracy_curves_figure,
@@ -19,11 +21,15 @@ from pars.report.text import comparison_table, overview, sparkline
 
 __all__ = [
     "Labels",
+    "NothingToPlot",
     "RowRecord",
     "Run",
     "Tile",
     "accuracy_curves",
     "accuracy_curves_figure",
+    "accuracy_over_flop",
+    "accuracy_over_flop_figure",
+    "budget_table",
     "by_stage",
     "comparison",
     "comparison_figure",
@@ -31,6 +37,8 @@ __all__ = [
     "confidence_histograms",
     "confidence_histograms_figure",
     "contact_sheet",
+    "flop_by_stage",
+    "flop_words",
     "outcome",
     "overview",
     "read_metrics",

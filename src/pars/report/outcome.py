@@ -44,6 +44,30 @@ def by_stage(metrics: Sequence[Epoch]) -> list[list[Epoch]]:
     return stages
 
 
+def flop_by_stage(metrics: Sequence[Epoch]) -> dict[str, float]:
+    """What each stage has cost so far.
+
+    >>> lines = [("warm-up", 2.0), ("main", 6.0), ("main", 10.0)]
+    >>> flop_by_stage([{"stage": stage, "flop": flop} for stage, flop in lines])
+    {'warm-up': 2.0, 'main': 8.0}
+    """
+    if metrics and "flop_by_stage" in metrics[-1]:
+        return dict(metrics[-1]["flop_by_stage"])
+    ends = [(lines[-1]["stage"], lines[-1]["flop"]) for lines in by_stage(metrics)]  # of a run before it was logged
+    return {stage: end - before for (stage, end), (_, before) in zip(ends, [("", 0.0), *ends], strict=False)}
+
+
+def flop_words(flop: float, stages: Mapping[str, float], budget: float = 0.0) -> str:
+    """In PFLOP: of what budget, and by stage.
+
+    >>> flop_words(2.94e14, {"warm-up": 0.27e14, "main": 2.67e14}, 0.3)
+    '0.294 of 0.3 PFLOP (warm-up 0.027, main 0.267)'
+    """
+    of = f" of {budget:g}" if budget else ""
+    parts = ", ".join(f"{stage} {spent / 1e15:.3g}" for stage, spent in stages.items())
+    return f"{flop / 1e15:.3g}{of} PFLOP" + (f" ({parts})" if len(stages) > 1 else "")
+
+
 def selection_shares(selection: Mapping[str, float]) -> dict[str, float | None]:
     """A selection of metrics.jsonl as per cent; none where there was nothing to take a share of, or no truth.
 

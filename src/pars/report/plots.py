@@ -30,6 +30,7 @@ from pars.report.figure import (
 from pars.report.outcome import Epoch, by_stage, grouped, selection_shares
 from pars.report.read import Floats, Mask, Run
 
+DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)))  # beyond six runs colours come again
 BINS = np.linspace(0, 1, 41)
 # Which batch a selection was made on: its line style, and its words.
 BATCHES: dict[str, tuple[Any, str]] = {"raw": ("-", "labelled batch"), "pseudo": ((0, (4, 1.5)), "self-training batch")}
@@ -226,13 +227,12 @@ def comparison_figure(curves: Mapping[str, Sequence[Epoch]], *, title: str) -> F
     measured = {name: lines for name, lines in measured.items() if lines}
     if not measured:
         raise NothingToPlot("no run to compare has a test accuracy")
-    dashes = ("-", (0, (4, 1.5)), (0, (1, 1.2)))  # beyond six runs colours come again
     with style():
         figure = Figure(figsize=(7.2, 4.2), layout="constrained")
         axes = figure.subplots()
         for index, ((name, lines), colour) in enumerate(zip(measured.items(), cycle(CYCLE), strict=False)):
             values = [line["test"]["ema"] for line in lines]
-            dash = dashes[index // len(CYCLE) % len(dashes)]
+            dash = DASHES[index // len(CYCLE) % len(DASHES)]
             label = plain(f"{name}: {values[-1]:.1f} %")
             draw_curve(
                 axes, [line["epoch"] for line in lines], values, label, color=colour, linestyle=dash, linewidth=2.2

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pars.report.outcome import Epoch, by_stage, outcome, selection_shares
+from pars.report.outcome import Epoch, by_stage, flop_by_stage, outcome, selection_shares
 from pars.report.read import Labels, RowRecord, Run
 
 
@@ -17,6 +17,7 @@ def summary(run: Run, *, defaults: Mapping[str, Any] | None = None) -> dict[str,
     `defaults` is the [method] table of the method with nothing changed, where the caller has it: then
     `method.changed` names what differs from it (the run folder alone does not know).
     """
+    spent = flop_by_stage(run.metrics)
     last = run.metrics[-1] if run.metrics else {"epoch": 0, "images": 0, "flop": 0.0}
     return {
         "run": str(run.path),
@@ -27,7 +28,14 @@ def summary(run: Run, *, defaults: Mapping[str, Any] | None = None) -> dict[str,
         "model": dict(run.config["model"]),
         "seed": run.config.get("seed"),
         "epochs": {"done": last["epoch"], "planned": run.config["train"].get("epochs")},
-        "cost": {"images": last["images"], "flop": last["flop"], "pflop": last["flop"] / 1e15},
+        "cost": {
+            "images": last["images"],
+            "flop": last["flop"],
+            "pflop": last["flop"] / 1e15,
+            "flop_by_stage": spent,
+            "budget_pflop": run.config["train"].get("budget", 0.0),
+            "stopped": last.get("stopped"),
+        },
         "test": outcome(run.metrics, "test"),
         "holdout": outcome(run.metrics, "holdout"),
         "stages": [describe_stage(lines, run) for lines in by_stage(run.metrics)],

@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from pars.report.outcome import grouped
+from pars.report.outcome import flop_words, grouped
 from pars.report.read import Run
 from pars.report.summary import summary
 
@@ -55,7 +55,10 @@ def trained_table(facts: Mapping[str, Any]) -> Table:
     held_out = f", {percentage(100 * data['holdout'])} of the labels held out" if data["holdout"] else ""
     state = "finished" if facts["finished"] else "not finished"
     done = f"{epochs['done']} of {epochs['planned']} epochs, {state}"
-    cost = f"{grouped(facts['cost']['images'])} images, {facts['cost']['pflop']:.3g} PFLOP"
+    spent = facts["cost"]
+    flop = flop_words(spent["flop"], spent["flop_by_stage"], spent["budget_pflop"])
+    stopped = "; stopped: one more epoch would exceed the budget" if spent["stopped"] == "budget" else ""
+    cost = f"{grouped(spent['images'])} images, {flop}{stopped}"
     # As Text: a name may hold brackets, which rich would take for markup.
     for name, words in (
         ("run", facts["run"]),

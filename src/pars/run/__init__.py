@@ -3,11 +3,12 @@
 from pars.run.config import RunConfig
 from pars.run.features import row_features
 from pars.run.load import Classifier, load_run
+from pars.run.plans import differences, in_shares, planned
 from pars.run.prepare import Prepared, prepare
 from pars.run.presets import PRESETS, Preset, preset
 from pars.run.toml import overlay, plain
 from pars.run.toml import read as read_toml
-from pars.run.train import build, open_run, resume, train
+from pars.run.train import build, normal, open_run, resume, train
 
 __all__ = [
     "PRESETS",
@@ -16,10 +17,14 @@ __all__ = [
     "Preset",
     "RunConfig",
     "build",
+    "differences",
+    "in_shares",
     "load_run",
+    "normal",
     "open_run",
     "overlay",
     "plain",
+    "planned",
     "prepare",
     "preset",
     "read_toml",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pars.errors import UserError
-from pars.report import by_stage, outcome
+from pars.report import by_stage, flop_by_stage, outcome
 
 
 def summarise(lines: list[dict[str, Any]]) -> dict[str, Any]:
@@ -20,6 +20,9 @@ def summarise(lines: list[dict[str, Any]]) -> dict[str, Any]:
         raise UserError("the run's metrics.jsonl is missing or empty: there is no epoch to sum up")
     last = lines[-1]
     out: dict[str, Any] = {key: last[key] for key in ("images", "flop", "selection")} | {"epochs": last["epoch"]}
+    out["flop_by_stage"] = flop_by_stage(lines)
+    if "stopped" in last:
+        out["stopped"] = last["stopped"]  # "budget": before its last epoch
     out |= {split: found for split in ("test", "holdout") if (found := outcome(lines, split)) is not None}
     out["stages"] = [ending(stage[-1]) for stage in by_stage(lines)]
     if choices := [line["kept"] for line in lines if "kept" in line]:

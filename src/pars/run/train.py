@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from pars import report
 from pars.data import Dataset
 from pars.engine import RunFolder, Trainer, Watcher, keep_freed_memory, resolve_device, write_json
 from pars.errors import UserError
-from pars.run import inputs, toml
+from pars.run import inputs, plans, toml
 from pars.run.config import RunConfig
 from pars.run.paths import with_absolute_paths
 from pars.run.prepare import Prepared, first_files, prepare
@@ -27,16 +27,30 @@ def train(
     networks: Sequence[nn.Module] | None = None,
     watcher: Watcher | None = None,
     title: str = "train",
+    tell: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
-    """Train in a new folder and return the result. `dataset` and `networks` replace what the configuration names."""
+    """Train in a new folder and return the result. `dataset` and `networks` replace what the configuration names.
+
+    With a budget the epochs, and the warm-up where it has no length of its own, follow from it; `tell` is told.
+    """
     folder = RunFolder(Path(out))
     folder.check_free()  # before the work, not after it
-    config = with_absolute_paths(toml.conforming(config))
+    config = normal(config)
     prepared = prepare(config, dataset)
-    trainer = build(config, prepared, folder, networks=networks, watcher=watcher, title=title)
+    modules = prepared.networks(config) if networks is None else networks
+    config, plan = plans.planned(config, prepared, modules)
+    by_epoch, files = ((), {}) if plan is None else (plan.by_epoch, {folder.plan: plans.dumps(plan)})
+    if plan is not None:
+        tell(plans.sentence(plan, config.train.budget))
+    trainer = build(config, prepared, folder, networks=modules, watcher=watcher, title=title, planned=by_epoch)
     given = {"dataset": dataset is not None, "networks": networks is not None}
-    with folder.begin(first_files(folder, config, prepared, given)):
+    with folder.begin(files | first_files(folder, config, prepared, given)):
         return finish(trainer, folder)
+
+
+def normal(config: RunConfig) -> RunConfig:
+    """As it is written into the folder of its run: plain values, whole paths."""
+    return with_absolute_paths(toml.conforming(config))
 
 
 def resume(
@@ -57,7 +71,8 @@ def resume(
         prepared = prepare(config, dataset)
         inputs.check_same(folder, then, prepared.data_record, prepared.noise, prepared.data.name)
         report.read_metrics(folder.metrics)  # a damaged one is named before it is rewritten
-        trainer = build(config, prepared, folder, networks=networks, watcher=watcher, title=title)
+        planned = plans.read(folder, config.train.epochs) if config.train.budget else ()
+        trainer = build(config, prepared, folder, networks=networks, watcher=watcher, title=title, planned=planned)
         trainer.restore()
         return finish(trainer, folder)
 
@@ -79,11 +94,17 @@ def build(
     networks: Sequence[nn.Module] | None = None,
     watcher: Watcher | None = None,
     title: str = "train",
+    planned: Sequence[float] = (),
 ) -> Trainer:
+    """A trainer at the beginning of a run; a budget that was not planned yet is planned here."""
+    modules = prepared.networks(config) if networks is None else networks
+    if not planned:
+        config, plan = plans.planned(config, prepared, modules)
+        planned = () if plan is None else plan.by_epoch
     return Trainer(
         method=config.method,
         data=prepared.data,
-        networks=prepared.networks(config) if networks is None else networks,
+        networks=modules,
         views=prepared.views,
         config=config.train,
         seed=config.seed,
@@ -92,6 +113,7 @@ def build(
         folder=folder,
         watcher=watcher,
         title=title,
+        planned=planned,
     )
 
 

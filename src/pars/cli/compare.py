@@ -1,0 +1,132 @@
+"""`pars compare`: several methods at the same counted cost."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pars import compare, methods, report, run
+from pars.cli.flags import Parser
+from pars.cli.output import add_json_flag, show
+from pars.cli.streams import say
+from pars.cli.train import help_text, resolve
+from pars.engine import Interrupted, watcher
+from pars.errors import UserError
+from pars.noise import NoiseConfig
+
+ABOUT = "Train several methods on the same rows, views and network at the same cost, and compare them."
+METHODS = "ce,warmup,elr,mixup,fixmatch,pars"
+
+
+def parser() -> Parser:
+    out = Parser(prog="pars compare", add_help=False, allow_abbrev=False)
+    out.add_argument("--preset", metavar="NAME", help=f"{', '.join(run.PRESETS)} (default: digits)")
+    out.add_argument("--config", metavar="FILE", type=Path, help="TOML laid over the preset")
+    out.add_argument("--methods", metavar="NAMES", default=METHODS, help=f"separated by commas (default: {METHODS})")
+    out.add_argument("--budget", metavar="PFLOP", type=float, help="of each run (default: each method's own epochs)")
+    out.add_argument("--out", metavar="FOLDER", type=Path, help="for the runs (default: runs/compare-PRESET)")
+    out.add_argument("--lr", metavar="METHOD=RATE", action="append", default=[], help="a method's own; may be repeated")
+    out.add_argument("--search-lr", metavar="RATES", help="try these for each other method, by held-out given labels")
+    out.add_argument("--search-share", metavar="SHARE", type=float, default=0.25, help="of the budget, for each try")
+    out.add_argument("--format", choices=("svg", "png"), default="svg", help="of the plot")
+    add_json_flag(out)
+    return out
+
+
+def command(args: Sequence[str]) -> int:
+    options, flags = parser().parse_known_args(args)
+    preset = options.preset or "digits"
+    out: Path = options.out or Path("runs") / f"compare-{preset}"
+    contenders = contenders_of(options, flags, out)
+    rates = parse_rates(options)
+    try:
+        compare.check(contenders, apart_from="train.lr" if rates else "")
+        contenders = searched(contenders, rates, options, out)
+        compare.check(contenders)
+        say(f"{len(contenders)} methods on {contenders[0].config.data.name}; the runs go to {out}")
+        results = compare.run_all(contenders, watcher, say)
+    except Interrupted as stop:
+        say("stopped and saved; the same command goes on")
+        return stop.exit_code
+    about, title = described(contenders[0].config, preset)
+    table = compare.write_files(contenders, results, about, out, title=title, kind=options.format)
+    say(f"wrote {out / 'compare.json'}, curves.csv and accuracy-over-flop.{options.format}")
+    show(options.json, table, lambda: report.budget_table(table["runs"], title=title))
+    return 0
+
+
+def contenders_of(options: argparse.Namespace, flags: Sequence[str], out: Path) -> list[compare.Contender]:
+    """Each method with its configuration; views are those of the preset, whatever a method's own recipe has."""
+    names = [name.strip() for name in options.methods.split(",") if name.strip()]
+    if not names or len(set(names)) < len(names):
+        raise UserError(f"--methods is {options.methods!r}, expected names separated by commas, each once")
+    for name in names:
+        methods.recipe(name)  # known?
+    own = parse_own_rates(options.lr, names)
+    contenders = []
+    for name in names:
+        one = argparse.Namespace(**{**vars(options), "method": name})
+        config = resolve(one, flags, about=help_text(parser(), ABOUT), prog="pars compare", same_views=True)
+        if name in own:
+            config = replace(config, train=replace(config.train, lr=own[name]))
+        contenders.append(compare.Contender(name, config, out / name))
+    return contenders
+
+
+def parse_own_rates(texts: Sequence[str], names: Sequence[str]) -> dict[str, float]:
+    """METHOD=RATE of each --lr."""
+    found = {}
+    for text in texts:
+        name, _, rate = text.partition("=")
+        if name not in names:
+            raise UserError(f"--lr {text}: {name!r} is none of the methods {', '.join(names)}; expected METHOD=RATE")
+        found[name] = positive(rate, f"--lr {text}")
+    return found
+
+
+def parse_rates(options: argparse.Namespace) -> list[float]:
+    """The rates of --search-lr, ascending."""
+    if not 0 < options.search_share <= 1:
+        raise UserError(f"--search-share is {options.search_share}, expected a share above 0 and at most 1")
+    texts = [] if options.search_lr is None else options.search_lr.split(",")
+    return sorted({positive(text, f"--search-lr {options.search_lr}") for text in texts})
+
+
+def positive(text: str, where: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise UserError(f"{where}: {text!r} is no learning rate, expected a number above 0")
+    return value
+
+
+def searched(
+    contenders: list[compare.Contender], rates: Sequence[float], options: argparse.Namespace, out: Path
+) -> list[compare.Contender]:
+    """With the learning rates that a search finds, for those methods that were given none."""
+    given = {text.partition("=")[0] for text in options.lr}
+    open_ = [each for each in contenders if each.name not in given]
+    if not rates or not open_:
+        return contenders
+    found = compare.search(open_, rates, options.search_share, out, watcher, say)
+    chosen = {each.name: each for each in found}
+    return [chosen.get(each.name, each) for each in contenders]
+
+
+def described(config: run.RunConfig, preset: str) -> tuple[dict[str, Any], str]:
+    """What all runs share, for the file and in words."""
+    noise, budget = config.noise, config.train.budget
+    about = {"preset": preset, "data": config.data.name, "noise": noise.kind, "rate": noise.rate, "seed": config.seed}
+    wrong = "labels as given" if noise.kind == "none" else f"{noise.kind} noise {noise_words(noise)}"
+    cost = f", {budget:g} PFLOP each" if budget else ""
+    return about | {"budget": budget}, f"{preset}, {wrong}, seed {config.seed}{cost}"
+
+
+def noise_words(noise: NoiseConfig) -> str:
+    return str(noise.labels) if noise.kind == "file" else f"{100 * noise.rate:g} %"

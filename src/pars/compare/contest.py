@@ -1,0 +1,79 @@
+"""Each method in a folder of its own, all with the same rows, views, network and budget; finished ones stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pars import run
+from pars.engine import RunFolder, Watcher
+from pars.errors import Diverged, UserError
+from pars.run import RunConfig
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A method by name, its configuration as asked for, and where it trains."""
+
+    name: str
+    config: RunConfig
+    out: Path
+
+
+def check(contenders: Sequence[Contender], apart_from: str = "") -> None:
+    """Refuse, before anything is trained: folders that hold something else, and budgets that are too small.
+
+    `apart_from` is a key of the configuration that is not known yet.
+    """
+    fresh = []
+    for each in contenders:
+        if RunFolder(each.out).config.exists():
+            check_same(each, apart_from)
+        else:
+            RunFolder(each.out).check_free()
+            fresh.append(each)
+    if not any(each.config.train.budget for each in fresh):
+        return
+    prepared = run.prepare(run.normal(fresh[0].config))  # rows are the same for all
+    for each in fresh:
+        try:
+            run.planned(each.config, prepared, prepared.networks(each.config))
+        except UserError as error:
+            raise UserError(f"{each.name}: {error}") from error
+
+
+def check_same(contender: Contender, apart_from: str) -> None:
+    """A folder that was trained in before is gone on with only if it holds the run that is asked for."""
+    _, found = run.open_run(contender.out)
+    for key, (asked, there) in run.differences(run.normal(contender.config), found).items():
+        if key != apart_from:
+            raise UserError(
+                f"{contender.out} holds a run with {key} = {there!r}, not {asked!r} as asked for; choose another --out"
+            )
+
+
+def run_all(
+    contenders: Sequence[Contender], watch: Callable[[], Watcher] | None = None, tell: Tell = lambda line: None
+) -> dict[str, dict[str, Any] | None]:
+    """Train, or go on with, one after the other; the result of each by name, none where it diverged."""
+    results: dict[str, dict[str, Any] | None] = {}
+    for each in contenders:
+        watcher = None if watch is None else watch()
+        try:
+            if RunFolder(each.out).config.exists():
+                results[each.name] = run.resume(each.out, watcher=watcher, title=each.name)
+            else:
+                say = say_about(each.name, tell)
+                results[each.name] = run.train(each.config, each.out, watcher=watcher, title=each.name, tell=say)
+        except Diverged as error:
+            tell(f"{each.name}: {error}")
+            results[each.name] = None
+    return results
+
+
+def say_about(name: str, tell: Tell) -> Tell:
+    return lambda line: tell(f"{name}: {line}")

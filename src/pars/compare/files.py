@@ -1,0 +1,67 @@
+"""What a comparison leaves beside its runs: the table, the curves, the plot."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pars import report
+from pars.compare.contest import Contender
+from pars.engine import RunFolder, write_text
+
+COLUMNS = ("method", "epoch", "stage", "flop", "test_ema", "test_raw", "holdout_ema", "holdout_raw")
+
+
+def write_files(
+    contenders: Sequence[Contender],
+    results: Mapping[str, Mapping[str, Any] | None],
+    about: Mapping[str, Any],
+    out: Path,
+    *,
+    title: str,
+    kind: str = "svg",
+) -> dict[str, Any]:
+    """Write compare.json, curves.csv and accuracy-over-flop.svg (or .png); returns what is in the first."""
+    curves = {each.name: RunFolder(each.out).read_metrics() for each in contenders if results[each.name] is not None}
+    table = {**about, "runs": [row(each, results[each.name]) for each in contenders]}
+    write_text(out / "compare.json", json.dumps(table, indent=1) + "\n")
+    write_text(out / "curves.csv", curves_csv(curves))
+    with suppress(report.NothingToPlot):
+        report.accuracy_over_flop(curves, out / f"accuracy-over-flop.{kind}", title=title)
+    return table
+
+
+def row(contender: Contender, result: Mapping[str, Any] | None) -> dict[str, Any]:
+    """One method's numbers: accuracies in per cent, none where not measured. `best` is picked by the test set."""
+    train = contender.config.train
+    out: dict[str, Any] = {"method": contender.name, "lr": train.lr, "budget": train.budget, "run": str(contender.out)}
+    if result is None:
+        return out | {"diverged": True}
+    out |= {key: result[key] for key in ("epochs", "flop", "flop_by_stage", "images")}
+    test, holdout = result.get("test"), result.get("holdout")
+    out |= {
+        "last": None if test is None else test["raw"]["last"],
+        "ema": None if test is None else test["ema"]["last"],
+        "best": None if test is None else test["ema"]["best"],
+        "holdout": None if holdout is None else holdout["ema"]["last"],
+    }
+    return out | ({"stopped": result["stopped"]} if "stopped" in result else {})
+
+
+def curves_csv(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """Accuracies (%) and FLOP so far of every evaluated epoch."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for name, lines in curves.items():
+        for line in lines:
+            if "test" in line or "holdout" in line:
+                splits = (line.get("test", {}), line.get("holdout", {}))
+                found = [split.get(weights, "") for split in splits for weights in ("ema", "raw")]
+                writer.writerow([name, line["epoch"], line["stage"], line["flop"], *found])
+    return text.getvalue()

@@ -1,0 +1,90 @@
+"""The same search for a learning rate for every method: on a part of the budget, judged by held-out given labels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pars import run
+from pars.compare.contest import Contender, Tell, check, run_all
+from pars.engine import Watcher, write_text
+from pars.errors import UserError
+from pars.run import RunConfig
+
+HELD_OUT = 0.1  # of the labels, where the configuration holds out none
+SELDOM = 10**9  # epochs: evaluated at the end of each stage only
+
+
+def search(
+    contenders: Sequence[Contender],
+    rates: Sequence[float],
+    share: float,
+    out: Path,
+    watch: Callable[[], Watcher] | None = None,
+    tell: Tell = lambda line: None,
+) -> list[Contender]:
+    """The contenders with the best of these learning rates each; every try is a line of `out`/search.jsonl.
+
+    A try has the share of the budget (or of the epochs). Nothing but given labels that were held out chooses.
+    """
+    tries = {
+        (each.name, rate): Contender(
+            f"{each.name}, lr {rate:g}",
+            at_rate(shortened(each.config, share), rate),
+            out / "search" / each.name / f"{rate:g}",
+        )
+        for each in contenders
+        for rate in rates
+    }
+    check(list(tries.values()))
+    lines, chosen = [], {}
+    for each in contenders:
+        own = [tries[each.name, rate] for rate in rates]
+        results = dict(zip(rates, run_all(own, watch, tell).values(), strict=True))
+        chosen[each.name] = best(results, each.name)
+        for rate, result in results.items():
+            is_best = rate == chosen[each.name]
+            lines.append(described(each, rate, share, result) | {"chosen": is_best})
+        write_text(out / "search.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+        edge = chosen[each.name] in (min(rates), max(rates)) and len(rates) > 1
+        tell(f"{each.name}: learning rate {chosen[each.name]:g}" + (", at the edge of those tried" if edge else ""))
+    return [replace(each, config=at_rate(each.config, chosen[each.name])) for each in contenders]
+
+
+def shortened(config: RunConfig, share: float) -> RunConfig:
+    """The configuration of a try: a part of the budget, held-out labels, and no more looks than needed."""
+    config = run.in_shares(config)
+    train, data = config.train, config.data
+    epochs = train.epochs if train.budget else max(1, round(share * train.epochs))
+    return replace(
+        config,
+        data=data if data.holdout else replace(data, holdout=HELD_OUT),
+        train=replace(train, budget=share * train.budget, epochs=epochs, evaluate_every=SELDOM, dynamics_every=0),
+    )
+
+
+def at_rate(config: RunConfig, rate: float) -> RunConfig:
+    return replace(config, train=replace(config.train, lr=rate))
+
+
+def held_out_accuracy(result: Mapping[str, Any]) -> float:
+    """Agreement (%) of the averaged weights with held-out given labels at the end."""
+    return float(result["holdout"]["ema"]["last"])
+
+
+def best(results: Mapping[float, Mapping[str, Any] | None], name: str) -> float:
+    """The rate with most held-out labels predicted; of equals the smallest."""
+    found = {rate: held_out_accuracy(result) for rate, result in results.items() if result is not None}
+    if not found:
+        raise UserError(f"{name} diverged at every learning rate of --search-lr; smaller ones may do")
+    return min(found, key=lambda rate: (-found[rate], rate))
+
+
+def described(each: Contender, rate: float, share: float, result: Mapping[str, Any] | None) -> dict[str, Any]:
+    line = {"method": each.name, "lr": rate, "budget": share * each.config.train.budget, "seed": each.config.seed}
+    if result is None:
+        return line | {"diverged": True}
+    return line | {"epochs": result["epochs"], "flop": result["flop"], "holdout": held_out_accuracy(result)}

@@ -1,0 +1,172 @@
+"""How many epochs a budget buys, and how they are shared between stages: decided before training, by counting."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from pars.augment import Views
+from pars.data import Dataset
+from pars.engine.config import TrainConfig
+from pars.engine.feed import as_tensor
+from pars.engine.flops import PFLOP, RowCost, fits, row_cost
+from pars.engine.miniature import RowCounts, StageCost, stage_costs
+from pars.engine.order import lay_out
+from pars.engine.probe import check_network
+from pars.errors import UserError
+from pars.methods import Method, Stage, Task
+
+COUNTED = 24  # epochs of the miniature; more where a method needs more to have all of its stages
+MOST = 1_000_000  # epochs
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """A stage's epochs, what they are expected to cost together, and most of them each, in FLOP."""
+
+    stage: str
+    epochs: int
+    flop: float
+    usual: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A method, with the length of its warm-up where that was free, and its stages."""
+
+    method: Method
+    stages: tuple[StagePlan, ...]
+
+    @property
+    def epochs(self) -> int:
+        return sum(stage.epochs for stage in self.stages)
+
+    @property
+    def flop(self) -> float:
+        return sum(stage.flop for stage in self.stages)
+
+    @property
+    def by_epoch(self) -> tuple[float, ...]:
+        """What each epoch is expected to cost."""
+        return tuple(stage.usual for stage in self.stages for _ in range(stage.epochs))
+
+
+def plan(
+    *,
+    method: Method,
+    data: Dataset,
+    networks: Sequence[nn.Module],
+    views: Views,
+    config: TrainConfig,
+    held_out: npt.NDArray[np.bool_],
+) -> Plan:
+    """The plan of a run, given as to a Trainer, whose `config.budget` is above 0."""
+    labels = np.where(held_out, -1, data.train.labels)
+    usable, labelled = np.flatnonzero(~held_out), np.flatnonzero(labels >= 0)
+    example = views.plain(as_tensor(data.train.inputs[np.zeros(2, dtype=np.int64)]))
+    for index, module in enumerate(networks):
+        check_network(module, example, data.n_classes, 2, f"networks[{index}]")
+    rows = RowCounts(len(usable), len(labelled), lay_out(labelled, usable, config, 0).per_epoch, data.n_classes)
+    costs = tuple(row_cost(module, example) for module in networks)
+    task = Task(len(labels), data.n_classes, torch.from_numpy(labels), config.epochs)
+    return plan_for(method, config.budget, task, rows, costs)
+
+
+def plan_for(method: Method, budget: float, task: Task, rows: RowCounts, costs: tuple[RowCost, ...]) -> Plan:
+    """The most epochs that a budget (PFLOP) buys with rows of these costs; the epochs of `task` do not matter."""
+    least = least_epochs(method, task)
+    rates = stage_costs(method, max(COUNTED, least), rows, costs)
+    smallest = laid_out(method, least, task, rates)
+    if not fits(smallest.flop, budget):
+        stages = ", ".join(f"{stage.stage} {stage.epochs}" for stage in smallest.stages)
+        raise UserError(
+            f"train.budget is {budget:g} PFLOP, but {type(method).__name__} needs at least "
+            f"{rounded_up(smallest.flop / PFLOP)} here: {least} epochs ({stages})"
+        )
+    if fits(laid_out(method, MOST, task, rates).flop, budget):
+        raise UserError(f"train.budget is {budget:g} PFLOP: more than {MOST} epochs here; a PFLOP is 1e15 operations")
+    field = first_length(method, task) if len(smallest.stages) == 2 else None
+    if field is None:
+        return largest(method, budget, task, rates, least)
+    first, second = (rates[stage.stage] for stage in smallest.stages)
+    left = budget * PFLOP - first.once - second.once
+    lengths = nearest_share(left, first.each, second.each, getattr(method, f"{field}_share"))
+    return laid_out(replace(method, **{field: lengths[0]}), sum(lengths), task, rates)
+
+
+def stages_of(method: Method, epochs: int, task: Task) -> list[Stage]:
+    """The stages that have epochs."""
+    return [stage for stage in method.stages(replace(task, epochs=epochs)) if stage.epochs]
+
+
+def laid_out(method: Method, epochs: int, task: Task, rates: Mapping[str, StageCost]) -> Plan:
+    found = [(stage, rates[stage.name]) for stage in stages_of(method, epochs, task)]
+    costs = ((stage, stage.epochs * rate.each + rate.once, rate.usual) for stage, rate in found)
+    return Plan(method, tuple(StagePlan(stage.name, stage.epochs, flop, usual) for stage, flop, usual in costs))
+
+
+def least_epochs(method: Method, task: Task) -> int:
+    """The fewest epochs in which every stage of a long run has one."""
+    wanted = len(stages_of(method, MOST, task))
+    for epochs in range(1, MOST):
+        try:
+            if len(stages_of(method, epochs, task)) == wanted:
+                return epochs
+        except UserError:  # a length in epochs is longer than this run
+            continue
+    return MOST
+
+
+def largest(method: Method, budget: float, task: Task, rates: Mapping[str, StageCost], least: int) -> Plan:
+    """The most epochs that fit, by halving."""
+    low, high = least, MOST
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(laid_out(method, middle, task, rates).flop, budget) else (low, middle)
+    return laid_out(method, low, task, rates)
+
+
+def first_length(method: Method, task: Task) -> str | None:
+    """The field that says how many epochs the first of two stages has, where it is left to a share of the run."""
+    for field in fields(method):
+        share = getattr(method, f"{field.name}_share", None)
+        if share is not None and 0 < share < 1 and getattr(method, field.name) is None:
+            tried = {n: stages_of(replace(method, **{field.name: n}), MOST, task) for n in (5, 8)}
+            if all([stage.epochs for stage in stages] == [n, MOST - n] for n, stages in tried.items()):
+                return field.name
+    return None
+
+
+def nearest_share(budget: float, first: float, second: float, share: float) -> tuple[int, int]:
+    """Epochs of two stages that cost so much each, in a budget that has room for one of each.
+
+    Of those pairs that leave no room for one more, the one in which the first stage's part of the epochs is nearest to
+    `share`: where stages cost differently, whole epochs at that share alone would leave much of a budget unused.
+
+    >>> nearest_share(33, 1, 5, 0.4), nearest_share(33, 1, 5, 0.6), nearest_share(20, 1, 1, 0.4)
+    ((3, 6), (8, 5), (8, 12))
+    """
+    budget *= 1 + 1e-9  # as `fits`
+    dear, cheap = max(first, second), min(first, second)
+    many = np.arange(1, 1 + min(MOST, int(budget / dear)), dtype=np.int64)
+    filled = np.floor((budget - many * dear) / cheap).astype(np.int64)
+    many, filled = many[filled > 0], filled[filled > 0]
+    firsts, seconds = (many, filled) if first > second else (filled, many)
+    best = int(np.abs(firsts / (firsts + seconds) - share).argmin())
+    return int(firsts[best]), int(seconds[best])
+
+
+def rounded_up(value: float, digits: int = 3) -> str:
+    """To so many digits, never below.
+
+    >>> rounded_up(0.0123401)
+    '0.0124'
+    """
+    unit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+    return f"{math.ceil(value / unit - 1e-9) * unit:.{digits}g}"

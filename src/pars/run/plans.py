@@ -1,0 +1,76 @@
+"""A budget's plan: made when a run begins, kept beside its configuration, read when it goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from torch import nn
+
+from pars.engine import Plan, RunFolder, plan
+from pars.errors import UserError
+from pars.run import inputs, toml
+from pars.run.config import RunConfig
+from pars.run.prepare import Prepared
+
+
+def make(config: RunConfig, prepared: Prepared, networks: Sequence[nn.Module]) -> Plan:
+    return plan(
+        method=config.method,
+        data=prepared.data,
+        networks=networks,
+        views=prepared.views,
+        config=config.train,
+        held_out=prepared.held_out,
+    )
+
+
+def planned(config: RunConfig, prepared: Prepared, networks: Sequence[nn.Module]) -> tuple[RunConfig, Plan | None]:
+    """The configuration with the epochs and the warm-up that its budget buys, if it has one."""
+    if not config.train.budget:
+        return config, None
+    made = make(config, prepared, networks)
+    return replace(config, method=made.method, train=replace(config.train, epochs=made.epochs)), made
+
+
+def in_shares(config: RunConfig) -> RunConfig:
+    """The configuration with its method's lengths as shares of its epochs: for a run of another length."""
+    return replace(config, method=config.method.in_shares(config.train.epochs))
+
+
+def differences(config: RunConfig, found: RunConfig) -> dict[str, tuple[Any, Any]]:
+    """What a run's configuration has otherwise than asked for, by key; what a budget chooses may differ."""
+    asked, there = (dict(inputs.flat(toml.to_dict(each))) for each in (config, found))
+    out = {key: (asked.get(key), there.get(key)) for key in asked | there if asked.get(key) != there.get(key)}
+    if config.train.budget and found.train.budget:
+        free = [key for key in out if f"{key}_share" in asked and key not in asked]  # a length left to a share
+        out = {key: both for key, both in out.items() if key not in ("train.epochs", *free)}
+    return out
+
+
+def sentence(made: Plan, budget: float) -> str:
+    stages = ", ".join(f"{stage.stage} {stage.epochs}" for stage in made.stages)
+    return f"a budget of {budget:g} PFLOP buys {made.epochs} epochs ({stages}): {made.flop / 1e15:.3g} PFLOP"
+
+
+def dumps(made: Plan) -> str:
+    """The text of plan.json."""
+    return json.dumps({"flop": made.flop, "stages": [asdict(stage) for stage in made.stages]}, indent=2) + "\n"
+
+
+def read(folder: RunFolder, epochs: int) -> tuple[float, ...]:
+    """What each epoch of a run of so many is expected to cost."""
+    try:
+        stages = json.loads(folder.plan.read_text(encoding="utf-8"))["stages"]
+        lengths, costs = [stage["epochs"] for stage in stages], [stage["usual"] for stage in stages]
+        if all(type(n) is int and n > 0 for n in lengths) and all(type(flop) is float for flop in costs):
+            planned = tuple(flop for n, flop in zip(lengths, costs, strict=True) for _ in range(min(n, epochs + 1)))
+            if len(planned) == epochs:
+                return planned
+    except FileNotFoundError:
+        raise UserError(f"{folder.plan} is missing: it says what the run's budget was planned for") from None
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise UserError(f"{folder.plan} is damaged: {error!r}") from error
+    raise UserError(f"{folder.plan} is damaged: expected what the {epochs} epochs of the run cost")

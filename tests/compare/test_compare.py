@@ -1,0 +1,146 @@
+"""Methods at equal cost: one search for each, finished runs stay, and what is written is what was run."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run.helpers import Killed, StopAfter, snapshot, tiny
+
+from pars import compare
+from pars.compare.search import best
+from pars.errors import UserError
+from pars.methods import Supervised, by_name
+from pars.run import RunConfig
+
+BUDGET = 1.2e-8  # about 12 passes over 200 digits with a linear network
+NAMES = ("ce", "pars")
+
+
+def config_of(name: str, **changes: Any) -> RunConfig:
+    base = tiny(method=by_name(name))
+    train = replace(base.train, budget=BUDGET, **changes.pop("train", {}))
+    return replace(base, data=replace(base.data, holdout=0.1), train=train, **changes)
+
+
+def contenders(out: Path, **changes: Any) -> list[compare.Contender]:
+    return [compare.Contender(name, config_of(name, **dict(changes)), out / name) for name in NAMES]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("whole")
+    results = compare.run_all(contenders(out))
+    compare.write_files(contenders(out), results, {"preset": "tiny"}, out, title="tiny")
+    return out
+
+
+def table(out: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((out / "compare.json").read_text())
+    return found
+
+
+def test_every_method_spends_nearly_the_same_and_no_more(whole: Path) -> None:
+    spent = [row["flop"] for row in table(whole)["runs"]]
+    assert len(spent) == 2
+    assert all(0.85 * BUDGET * 1e15 < flop <= BUDGET * 1e15 for flop in spent)
+    ce, ours = (row["epochs"] for row in table(whole)["runs"])
+    assert ce > 2 * ours  # PARS' epochs are dearer
+
+
+def test_the_table_is_that_of_the_runs_own_logs(whole: Path) -> None:
+    for row in table(whole)["runs"]:
+        lines = [json.loads(line) for line in (whole / row["method"] / "metrics.jsonl").read_text().splitlines()]
+        assert (row["last"], row["ema"]) == (lines[-1]["test"]["raw"], lines[-1]["test"]["ema"])
+        assert row["best"] == max(line["test"]["ema"] for line in lines)
+        assert row["holdout"] == lines[-1]["holdout"]["ema"]
+        assert (row["flop"], row["images"]) == (lines[-1]["flop"], lines[-1]["images"])
+
+
+def test_the_curves_have_a_point_for_every_epoch(whole: Path) -> None:
+    with (whole / "curves.csv").open() as file:
+        points = list(csv.DictReader(file))
+    assert [len([p for p in points if p["method"] == row["method"]]) for row in table(whole)["runs"]] == [
+        row["epochs"] for row in table(whole)["runs"]
+    ]
+    assert float(points[-1]["flop"]) == table(whole)["runs"][-1]["flop"]
+    assert (whole / "accuracy-over-flop.svg").read_bytes().startswith(b"<?xml")
+
+
+def test_a_comparison_that_was_killed_goes_on_where_it_was(whole: Path, tmp_path: Path) -> None:
+    with pytest.raises(Killed):
+        compare.run_all(contenders(tmp_path), lambda: StopAfter(5))  # in the first run
+    with pytest.raises(Killed):
+        compare.run_all(contenders(tmp_path), lambda: StopAfter(2))  # ends the first, then in the second
+    first = snapshot(tmp_path / "ce")
+    results = compare.run_all(contenders(tmp_path))
+    assert snapshot(tmp_path / "ce") == first == snapshot(whole / "ce")
+    assert snapshot(tmp_path / "pars") == snapshot(whole / "pars")
+    compare.write_files(contenders(tmp_path), results, {"preset": "tiny"}, tmp_path, title="tiny")
+    assert (tmp_path / "curves.csv").read_text() == (whole / "curves.csv").read_text()
+
+
+def test_a_folder_with_another_configuration_is_refused(whole: Path) -> None:
+    compare.check(contenders(whole))
+    for changes, words in (
+        ({"seed": 1}, "ce holds a run with seed = 0, not 1 as asked for; choose another --out"),
+        ({"train": {"lr": 0.7}}, r"train\.lr = 0\.05, not 0\.7"),
+        ({"method": Supervised(loss="mae")}, r"method\.loss = 'ce', not 'mae'"),
+    ):
+        with pytest.raises(UserError, match=words):
+            compare.check(contenders(whole, **changes))
+    compare.check(contenders(whole, train={"lr": 0.7}), apart_from="train.lr")
+
+
+def test_a_budget_too_small_for_one_method_is_refused_before_any_is_trained(tmp_path: Path) -> None:
+    small = [
+        replace(each, config=replace(each.config, train=replace(each.config.train, budget=2e-9)))
+        for each in contenders(tmp_path)
+    ]
+    with pytest.raises(UserError, match=r"pars: train\.budget is 2e-09 PFLOP, but PARS needs at least"):
+        compare.check(small)
+    assert snapshot(tmp_path) == {}
+
+
+def test_learning_rates_are_chosen_by_held_out_labels_and_every_try_is_recorded(tmp_path: Path) -> None:
+    told: list[str] = []
+    rates = [1e-6, 0.1]
+    found = compare.search(contenders(tmp_path), rates, 0.6, tmp_path, tell=told.append)
+    lines = [json.loads(line) for line in (tmp_path / "search.jsonl").read_text().splitlines()]
+    assert [(line["method"], line["lr"]) for line in lines] == [(name, rate) for name in NAMES for rate in rates]
+    assert all(line["flop"] <= 0.6 * BUDGET * 1e15 for line in lines)
+    for each in found:
+        own = {line["lr"]: line for line in lines if line["method"] == each.name}
+        assert each.config.train.lr == max(own, key=lambda rate: own[rate]["holdout"]) == 0.1
+        assert [own[rate]["chosen"] for rate in rates] == [False, True]
+        assert each.config.train.budget == BUDGET
+    before = snapshot(tmp_path)
+    assert compare.search(contenders(tmp_path), rates, 0.6, tmp_path) == found  # nothing is trained again
+    assert snapshot(tmp_path) == before
+    assert "ce: learning rate 0.1, at the edge of those tried" in told
+
+
+def test_test_accuracy_has_no_say_in_the_choice() -> None:
+    def result(holdout: float, test: float) -> dict[str, Any]:
+        return {"holdout": {"ema": {"last": holdout}}, "test": {"ema": {"last": test}}}
+
+    assert best({0.1: result(40.0, 99.0), 0.3: result(41.0, 10.0), 1.0: None}, "ce") == 0.3
+    assert best({0.3: result(40.0, 99.0), 0.1: result(40.0, 10.0)}, "ce") == 0.1  # of equals the smallest
+    with pytest.raises(UserError, match="ce diverged at every learning rate"):
+        best({0.1: None}, "ce")
+
+
+def test_a_method_that_diverges_is_shown_as_such_beside_the_others(tmp_path: Path) -> None:
+    both = contenders(tmp_path)
+    wild = replace(both[0].config, train=replace(both[0].config.train, lr=1e30))
+    told: list[str] = []
+    results = compare.run_all([replace(both[0], config=wild), both[1]], tell=told.append)
+    assert results["ce"] is None
+    assert any(line.startswith("ce: ") and "not finite" in line for line in told)
+    rows = compare.write_files(both, results, {}, tmp_path, title="tiny")["runs"]
+    assert rows[0]["diverged"]
+    assert rows[1]["epochs"] > 0
