@@ -76,7 +76,8 @@ def test_the_same_command_again_only_tells(fitted: Path, wines: Path, capsys: py
         (["--label", "colour", "--true", "right"], "holds another job"),
         (["--label", "label", "--true", "right", "--seed", "1"], "holds another job"),
         (["--label", "lable"], "'lable'"),
-        ([], "has no labels to learn from, expected --label COLUMN"),
+        ([], "has no labels, expected --label COLUMN"),
+        (["--label", "label", "--text", "label"], "'label' is to be learned from and a label"),
         (["--label", "label", "--method", "parse"], "invalid choice: 'parse'"),
     ],
 )
@@ -105,3 +106,55 @@ def test_nothing_or_everything_flipped_is_refused(
     for share in ("0", "1", "0.001"):
         args = ["selftest", wines, "--label", "right", "--flip", share, "--out", tmp_path / "out"]
         assert "flip" in refused(args, tmp_path, capsys)
+
+
+def test_a_table_that_has_changed_is_not_answered_with_what_was_learned_before(
+    wines: Path, fitted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = wines.read_text()
+    try:
+        for changed in (before.replace("barolo", "nebbiolo", 1), before.replace("14.23", "14.24", 1)):
+            assert changed != before
+            wines.write_text(changed)
+            args = ["fit", wines, "--label", "label", "--true", "right", "--out", fitted]
+            assert "wines.csv has changed since" in refused(args, fitted, capsys)
+    finally:
+        wines.write_text(before)
+
+
+@pytest.mark.parametrize(
+    ("command", "rows", "said"),
+    [
+        ("fit", "1.5,x 3,x 4,x 9,x", "column 'y' has labels of one class, 'x'"),
+        ("selftest", "1.5,x 3,x 4,x 9,x", "column 'y' has labels of one class, 'x'"),
+        ("fit", "1.5, 3, 4, 9,", "column 'y' has no labels, expected some"),
+        ("fit", "0,x 1.5,z", "2 rows with a label are too few to hold some out"),
+    ],
+    ids=["one class", "selftest of one class", "no labels", "two rows"],
+)
+def test_too_little_to_learn_from_is_said_with_the_table_and_its_column(
+    command: str, rows: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "few.csv"
+    table.write_text("a,y\n" + rows.replace(" ", "\n") + "\n")
+    flip = ["--flip", "0.5"] if command == "selftest" else []
+    capsys.readouterr()
+    assert pars(command, table, "--label", "y", "--unlabelled", "", "--out", tmp_path / "out", *flip) == 2
+    assert said in capsys.readouterr().err
+    table.write_text("a,y\n" + "".join(f"{n * 1.5},{'xz'[n % 2]}\n" for n in range(40)))
+    capsys.readouterr()
+    folder = tmp_path / ("mended" if "too few" in said else "out")  # rows that were read are not replaced
+    assert pars(command, table, "--label", "y", "--unlabelled", "", "--out", folder, *flip) == 0
+
+
+def test_rows_to_test_on_that_have_no_label_do_not_count(
+    wines: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head, *lines = wines.read_text().splitlines()
+    unknown = [line.rsplit(",", 2)[0] + ",," for line in lines[20:30]]
+    test = tmp_path / "test.csv"
+    test.write_text("\n".join([head, *lines[:20], *unknown]) + "\n")
+    flags: list[Any] = ["--label", "label", "--unlabelled", "", "--features", "alcohol", "proline", "colour"]
+    capsys.readouterr()
+    assert pars("fit", wines, *flags, "--test", test, "--out", tmp_path / "out", "--json") == 0
+    assert one_document(capsys.readouterr().out)["right_labels"]["rows"] == 20

@@ -130,3 +130,11 @@ def test_damaged_json_is_refused(damage: Any) -> None:
         ColumnEncoder.from_json(json.dumps(content))
     with pytest.raises(UserError, match="is damaged"):
         ColumnEncoder.from_json("{")
+
+
+def test_a_huge_number_is_scaled_like_any_other() -> None:
+    values = np.array([1.0, 2.0, 3.0, 1e300])
+    encoder = ColumnEncoder.fit({"a": values.tolist()})
+    block = encoder.encode({"a": values.tolist()})[:, 0]
+    scaled = values / 1e300
+    np.testing.assert_allclose(block, (scaled - scaled.mean()) / scaled.std(), atol=1e-6)

@@ -69,3 +69,9 @@ def test_what_was_tried_can_be_read() -> None:
     dataset = blobs(3)
     model = RobustClassifier("warmup", epochs=5, random_state=0).fit(dataset.train.inputs, dataset.train.labels)
     assert set(model.trials_) == {"nce+mae", "gce(q=0.7)"}
+
+
+def test_a_share_of_held_out_rows_that_rounds_to_none_is_none() -> None:
+    dataset = blobs(2, rows=40)
+    model = RobustClassifier(holdout=0.001, epochs=3, random_state=0).fit(dataset.train.inputs, dataset.train.labels)
+    assert model.trials_ == {}

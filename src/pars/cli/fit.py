@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from pars import audit, data, encode, methods, proof
 from pars.cli.flags import Parser
@@ -60,8 +63,13 @@ def command(args: Sequence[str]) -> int:
 
 def read(options: argparse.Namespace, source: str, **more: Any) -> Table:
     table = data.read_table(source, **table_options(options), **more)
-    if not (table.labels >= 0).any():
-        raise UserError(f"{source} has no labels to learn from, expected --label COLUMN")
+    where = f"{source}, column {options.label!r}" if options.label else source
+    given = np.unique(table.labels[table.labels >= 0])
+    if not len(given):
+        expected = "some" if options.label else "--label COLUMN, or y in an .npz file, or a folder for each class"
+        raise UserError(f"{where} has no labels, expected {expected}")
+    if len(given) < 2 and not more:
+        raise UserError(f"{where} has labels of one class, {table.classes[given[0]]!r}, expected at least two classes")
     return table
 
 
@@ -69,6 +77,7 @@ def fitted(options: argparse.Namespace, table: Table, labels: Labels, **more: An
     """Encode the rows and train, or go on where the same command was stopped; `more` is for `proof.save_rows`."""
     out: Path = options.out
     job = {name: str(value) for name, value in vars(options).items() if name not in ("out", "json", "device")}
+    job |= {"rows_blake2b": fingerprint(table, more.get("test"))}
     check_out(out, job)
     if not (out / ROWS).exists():
         preparation = replace(encode.prepare(table, options.encoder), reading=table_options(options))
@@ -86,10 +95,19 @@ def fitted(options: argparse.Namespace, table: Table, labels: Labels, **more: An
 def check_out(out: Path, job: dict[str, str]) -> None:
     """Refuse a folder with another job in it; one that has not come to its rows yet has nothing to lose."""
     if (out / JOB).exists():
-        if (out / ROWS).exists() and read_job(out / JOB) != job:
+        if (out / ROWS).exists() and (before := read_job(out / JOB)) != job:
+            if isinstance(before, dict) and before | {"rows_blake2b": job["rows_blake2b"]} == job:
+                raise UserError(f"{job['data']} has changed since {out} was begun; expected a new folder")
             raise UserError(f"{out} holds another job (see {out / JOB}), expected the same command or a new folder")
     elif out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} is not empty, expected a new folder")
+
+
+def fingerprint(*tables: Table | None) -> str:
+    """BLAKE2b of rows and labels."""
+    there = [table for table in tables if table is not None]
+    parts = [(encode.checksum(table), table.labels.tolist(), table.classes, table.true_labels) for table in there]
+    return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
 
 def read_job(file: Path) -> Any:
@@ -132,7 +150,11 @@ def text(found: Proof, method: str, listed: Path) -> str:
         *report.warnings,
         f"did {method} help, against plain training at the same cost?",
         *line_of("on held-out labels as they are", found.seen, method),
-        *line_of("on right labels, so estimated from these", found.clean, method),
+        *(
+            ["  on right labels: these labels are too noisy to tell"]
+            if found.clean is None
+            else line_of("on right labels, so estimated from these", found.clean, method)
+        ),
         *([] if found.tested is None else line_of("on right labels that are known", found.tested, method)),
         verdict(found, method),
     ]
@@ -152,5 +174,5 @@ def verdict(found: Proof, method: str) -> str:
     return {
         "helped": f"yes: {method} helped",
         "hurt": "no: plain training is better here; use it, or look at the list of labels",
-        "no difference seen": "not proven: the interval holds 0; more held-out rows would tell",
+        "no difference seen": "not proven: the interval holds 0; more rows with labels to compare with would tell",
     }[judged.verdict]

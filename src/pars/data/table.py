@@ -128,6 +128,8 @@ def read_table(
         labels = label_numbers(names, classes, columns, label)
     true_labels = None if right is None or true is None else label_numbers(right, classes, columns, true)
     wanted = [features] if isinstance(features, str) else features
+    if (content := text or image) is not None and content in (label, true, id):
+        raise UserError(f"{columns.source}: {content!r} is to be learned from and a label or identifier; expected one")
     return Table(
         columns.source,
         labels,

@@ -26,7 +26,7 @@ def label_names(columns: Columns, column: str, unlabelled: str | None) -> Names:
         elif not name:
             raise UserError(
                 f"{columns.where(row, column)} is empty, expected a label; where rows without one are meant, say so "
-                'with unlabelled = ""'
+                'with unlabelled="" (pars fit and encode: --unlabelled "")'
             )
         else:
             names.append(name)

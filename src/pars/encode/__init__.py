@@ -15,7 +15,7 @@ from pars.encode.names import NAMES, encoder
 from pars.encode.preparation import Preparation, prepare, stored_views
 from pars.encode.preparation_folder import FILE as PREPARATION
 from pars.encode.preparation_folder import load_preparation, save_preparation
-from pars.encode.rows import kind_of, published, take, view_of
+from pars.encode.rows import checksum, kind_of, published, take, view_of
 from pars.encode.saved import load_encoder, save_encoder
 from pars.encode.store import check_out
 
@@ -31,6 +31,7 @@ __all__ = [
     "Rows",
     "Views",
     "check_out",
+    "checksum",
     "encode_rows",
     "encode_table",
     "encoder",

@@ -75,7 +75,7 @@ def _drawn(view: View, images: Images, stream: str, first_row: int, seed: int) -
 
 
 def checksum(table: Table) -> str:
-    """BLAKE2b of all rows: texts, pixels, or the contents of the picture files."""
+    """BLAKE2b of all rows: texts, pixels, the contents of the picture files, or columns."""
     digest = hashlib.blake2b(digest_size=16)
     for part in _contents(table):
         digest.update(len(part).to_bytes(8, "little"))
@@ -88,6 +88,8 @@ def _contents(table: Table) -> Any:
         return (text.encode("utf-8", "surrogatepass") for text in table.texts)
     if table.images is not None:
         return (path.read_bytes() for path in table.images)
+    if table.columns is not None:
+        return (f"{name}\n{columns_checksum(list(table.columns[name]))}".encode() for name in table.columns)
     return (np.ascontiguousarray(table.array[at : at + 256]).tobytes() for at in range(0, len(table), 256))  # type: ignore[index]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from pars import run
-from pars.data import Dataset
+from pars.data import Dataset, holdout
 from pars.engine import Keep
 from pars.errors import UserError
 from pars.estimator import auto
@@ -48,7 +48,7 @@ def configuration(params: Mapping[str, Any], dataset: Dataset, seed: int, settin
 
 def keep_for(config: run.RunConfig, dataset: Dataset) -> Keep:
     """The better stage of a method with several, else the best epoch; where nothing is held out, the last."""
-    if not config.data.holdout:
+    if not holdout(dataset.train.labels, config.data.holdout, config.seed).any():
         return "last"
     labels = torch.from_numpy(dataset.train.labels)
     stages = config.method.stages(Task(len(labels), dataset.n_classes, labels, config.train.epochs))

@@ -41,7 +41,7 @@ def read_labels(estimator: Any, y: Any, rows: Any, unlabeled: Any) -> tuple[Labe
     classes, numbers = np.unique(known, return_inverse=True)
     if len(classes) < 2:
         raise UserError(
-            f"y has 1 class ({classes[0]!r}), expected at least 2 classes: with one label everywhere there is nothing "
+            f"y has 1 class ({classes[0]}), expected at least 2 classes: with one label everywhere there is nothing "
             "to learn"
         )
     labels = np.full(len(given), UNLABELLED, dtype=np.int64)

@@ -8,7 +8,7 @@ from math import sqrt
 
 from torch import nn
 
-from pars import run
+from pars import data, run
 from pars.data import Dataset
 from pars.estimator.watch import Recorder
 from pars.methods import Supervised
@@ -26,12 +26,12 @@ def choose(
     by, the last loss: it is the one that always learns.
     """
     *_, last = configs.values()
-    if len(configs) == 1 or not last.data.holdout:
+    held_out = int(data.holdout(dataset.train.labels, last.data.holdout, last.seed).sum())
+    if len(configs) == 1 or not held_out:
         return last, {}
     trials = {loss: agreement(trial(config, loss), dataset, networks) for loss, config in configs.items()}
-    rows = last.data.holdout * int((dataset.train.labels >= 0).sum())
     best = max(trials.values())
-    enough = best - 100 * standard_error(best / 100, rows)
+    enough = best - 100 * standard_error(best / 100, held_out)
     return next(configs[loss] for loss, found in trials.items() if found >= enough), trials
 
 

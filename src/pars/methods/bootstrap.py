@@ -63,7 +63,7 @@ class Bootstrap(Method):
 def published(setting: Setting, target: Literal["soft", "hard"]) -> Recipe:
     method = {"target": code(target), "beta": code(0.95 if target == "soft" else 0.8)}
     if setting.data == "small":
-        return Recipe(Bootstrap, method=method if target == "soft" else method | {"beta": ours(0.6)})
+        return Recipe(Bootstrap, method=method | {"beta": ours(0.4 if target == "soft" else 0.6)})
     return Recipe(
         Bootstrap,
         method=method,

@@ -14,6 +14,7 @@ from pars import audit, data, run
 from pars.audit import AuditReport
 from pars.data import Dataset
 from pars.engine import RunFolder, Watcher, load_tensors
+from pars.errors import UserError
 from pars.estimator import RobustClassifier
 from pars.estimator.configure import configurations
 from pars.estimator.trial import choose
@@ -34,7 +35,7 @@ class Proof:
     robust: npt.NDArray[np.int64]  # [n] predictions of every row
     plain: npt.NDArray[np.int64]
     seen: Gain  # on held-out labels as they are
-    clean: Gain  # the same, with what wrong labels hide taken into account
+    clean: Gain | None  # the same, with what wrong labels hide taken into account; none where they hide too much
     tested: Gain | None  # on right labels, where some are known
     kept: dict[str, Any] | None  # the epoch whose weights held-out labels preferred, where that was not the last
 
@@ -71,6 +72,9 @@ def settings(dataset: Dataset, rows: Path, method: str, seed: int, device: str) 
         params = RobustClassifier(method, device=device, holdout=LEAST_HELD_OUT).get_params()
         configs = configurations(params, dataset, seed)
     config, _ = choose(configs, dataset)
+    if not data.holdout(dataset.train.labels, config.data.holdout, seed).any():
+        n = int((dataset.train.labels >= 0).sum())
+        raise UserError(f"{n} rows with a label are too few to hold some out and to say whether it helped")
     return replace(config, data=replace(config.data, name=str(rows)))
 
 
@@ -99,10 +103,11 @@ def compare(dataset: Dataset, out: Path, kept: dict[str, Any] | None) -> Proof:
     tested, right = None, dataset.train.true_labels
     if dataset.test is not None:
         ours, theirs = (each.predict_proba(dataset.test.inputs).argmax(dim=1).numpy() for each in classifiers)
-        tested = gain(ours, theirs, dataset.test.labels)
+        known = dataset.test.labels >= 0
+        tested = gain(ours[known], theirs[known], dataset.test.labels[known])
     elif right is not None:
         known = held_out & (right >= 0)
-        tested = gain(first[known], second[known], right[known])
+        tested = gain(first[known], second[known], right[known]) if known.any() else None
     clean = despite_noise(seen, report.noise_rate, dataset.n_classes)
     return Proof(report, held_out, first, second, seen, clean, tested, kept)
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 Labels = npt.NDArray[np.int64]
 Verdict = Literal["helped", "hurt", "no difference seen"]
 Z = 1.96  # of a 95 % interval
+LEAST_SLOPE = 0.1  # of agreement over accuracy: below it, a row's luck counts as ten
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,8 @@ def gain(first: Labels, second: Labels, labels: Labels) -> Gain:
     return Gain(n, float(right.mean()), float(other.mean()), (better - worse) / n, middle - half, middle + half)
 
 
-def despite_noise(seen: Gain, noise_rate: float, n_classes: int) -> Gain:
-    """What a comparison on labels of which `noise_rate` are wrong says about right ones.
+def despite_noise(seen: Gain, noise_rate: float, n_classes: int) -> Gain | None:
+    """What a comparison on labels of which `noise_rate` are wrong says about right ones; none where that is too little.
 
     If wrong labels are spread evenly over the other classes, a classifier of accuracy a agrees with
     a (1 - ε) + (1 - a) ε/(K-1) of them. That is a straight line in a: solved for a, it gives the accuracy on right
@@ -60,22 +61,20 @@ def despite_noise(seen: Gain, noise_rate: float, n_classes: int) -> Gain:
 
     >>> seen = Gain(rows=1000, first=0.5, second=0.4, gain=0.1, low=0.05, high=0.15)
     >>> clean = despite_noise(seen, noise_rate=0.45, n_classes=10)
+    >>> assert clean is not None
     >>> round(clean.first, 3), round(clean.gain, 3), round(clean.low, 3)
     (0.9, 0.2, 0.1)
     """
     floor = noise_rate / (n_classes - 1)
     slope = 1 - noise_rate - floor
-    if slope <= 0:
-        return Gain(seen.rows, math.nan, math.nan, math.nan, -math.inf, math.inf)  # such labels say nothing
+    if slope < LEAST_SLOPE:
+        return None
 
     def accuracy(agreement: float) -> float:
         return min(1.0, max(0.0, (agreement - floor) / slope))
 
-    return Gain(
-        seen.rows,
-        accuracy(seen.first),
-        accuracy(seen.second),
-        seen.gain / slope,
-        seen.low / slope,
-        seen.high / slope,
-    )
+    def difference(seen: float) -> float:
+        return min(1.0, max(-1.0, seen / slope))
+
+    first, second = accuracy(seen.first), accuracy(seen.second)
+    return Gain(seen.rows, first, second, first - second, difference(seen.low), difference(seen.high))

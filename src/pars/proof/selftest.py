@@ -25,6 +25,8 @@ def flipped(labels: Labels, n_classes: int, share: float, seed: int) -> Labels:
     """
     if not 0 < share < 1:
         raise UserError(f"the share to flip is {share}, expected a number between 0 and 1")
+    if n_classes < 2:
+        raise UserError("labels of one class cannot be flipped to another, expected at least two classes")
     rng = seeds.generator(seed, "selftest")
     given = np.flatnonzero(labels >= 0)
     chosen = rng.choice(given, round(share * len(given)), replace=False)
