@@ -37,8 +37,10 @@ def test_the_panels_show_averaged_and_last_weights_over_pflop() -> None:
             np.testing.assert_allclose(x, scale * np.arange(1, 6) / 10)
             np.testing.assert_allclose(y, start + scale * np.arange(1, 6))
         dots = [line for line in axes.lines if line.get_marker() == "o"]
-        ends = [(np.asarray(dot.get_xdata()).item(), np.asarray(dot.get_ydata()).item()) for dot in dots]
-        assert ends == [(0.2, start + 2), (0.4, start + 4)]  # the warm-up's
+        assert [tuple(np.asarray(dot.get_xydata())[0]) for dot in dots] == [
+            (0.2, start + 2),
+            (0.4, start + 4),
+        ]  # the warm-up's end
 
 
 def test_without_a_test_set_held_out_labels_are_shown_and_without_either_nothing() -> None:

@@ -52,7 +52,7 @@ def test_the_plan_is_in_the_folder_and_a_killed_run_goes_on_by_it(tmp_path: Path
     assert snapshot(tmp_path / "again") == whole
 
 
-@pytest.mark.parametrize("text", [None, "{}", '{"stages": 3}', '{"stages": [{"epochs": 5, "each": 1.0}]}'])
+@pytest.mark.parametrize("text", [None, "{}", '{"stages": 3}', '{"stages": [{"epochs": 5, "usual": 1.0}]}'])
 def test_a_plan_that_is_missing_or_damaged_is_named(text: str | None, tmp_path: Path) -> None:
     with pytest.raises(Killed):
         run.train(CONFIG, tmp_path / "run", watcher=StopAfter(1))

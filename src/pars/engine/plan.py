@@ -29,12 +29,12 @@ UNUSED = 0.03  # of a budget may be left, so that the warm-up has its share
 
 @dataclass(frozen=True)
 class StagePlan:
-    """A stage's epochs, what they are expected to cost together, and but for one each, in FLOP."""
+    """A stage's epochs, what they are expected to cost together, and most of them each, in FLOP."""
 
     stage: str
     epochs: int
     flop: float
-    each: float
+    usual: float
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Plan:
     @property
     def by_epoch(self) -> tuple[float, ...]:
         """What each epoch is expected to cost."""
-        return tuple(stage.each for stage in self.stages for _ in range(stage.epochs))
+        return tuple(stage.usual for stage in self.stages for _ in range(stage.epochs))
 
 
 def plan(

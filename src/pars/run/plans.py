@@ -64,7 +64,7 @@ def read(folder: RunFolder, epochs: int) -> tuple[float, ...]:
     """What each epoch of a run of so many is expected to cost."""
     try:
         stages = json.loads(folder.plan.read_text(encoding="utf-8"))["stages"]
-        lengths, costs = [stage["epochs"] for stage in stages], [stage["each"] for stage in stages]
+        lengths, costs = [stage["epochs"] for stage in stages], [stage["usual"] for stage in stages]
         if all(type(n) is int and n > 0 for n in lengths) and all(type(flop) is float for flop in costs):
             planned = tuple(flop for n, flop in zip(lengths, costs, strict=True) for _ in range(min(n, epochs + 1)))
             if len(planned) == epochs:
