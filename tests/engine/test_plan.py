@@ -53,8 +53,10 @@ def test_a_run_with_few_labels_costs_what_was_planned_and_not_more_than_its_budg
     assert trainer.flop <= config.budget * 1e15
     assert trainer.flop <= 1.001 * made.flop
     # What these two pass depends on which labels they come to trust: they are planned at their dearest.
-    assert trainer.flop >= (0.75 if name in ("disc", "pes") else 0.98) * made.flop
-    assert made.flop + max(made.by_epoch) > config.budget * 1e15  # one more would not fit
+    assert trainer.flop >= (0.75 if name in ("disc", "pes") else 0.95) * made.flop
+    assert (
+        made.flop + max(max(made.by_epoch), 0.03 * config.budget * 1e15) > config.budget * 1e15
+    )  # one more is too much
 
 
 @pytest.mark.parametrize("name", [name for name, entry in REGISTRY.items() if entry.file != "robust_losses.py"])
@@ -70,12 +72,13 @@ def test_warm_up_and_main_stage_fill_a_budget_as_near_to_the_share_as_whole_epoc
     rng = np.random.default_rng(0)
     for _ in range(50):
         first, second = rng.uniform(0.5, 6, size=2)
-        budget, share = rng.uniform(first + second, 60), rng.uniform(0.1, 0.9)
+        budget, share = rng.uniform(first + second, 60), rng.uniform(0.1, 0.9)  # at most 118 of the cheaper
+        unused = max(min(first, second), 0.03 * budget)
         full = [
             (w, m)
             for w in range(1, 130)
             for m in range(1, 130)
-            if w * first + m * second <= budget < w * first + m * second + min(first, second)
+            if w * first + m * second <= budget < w * first + m * second + unused
         ]
         w, m = nearest_share(budget, first, second, share)
         assert (w, m) in full

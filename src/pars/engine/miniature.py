@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from statistics import fmean, median
+from statistics import median_low
 from typing import Any
 
 import numpy as np
@@ -43,22 +43,21 @@ class RowCounts:
 
 @dataclass(frozen=True)
 class StageCost:
-    """What a stage costs in FLOP: each epoch, and once in it; and what most of its epochs cost."""
+    """What a stage costs in FLOP: each epoch, and once in all."""
 
     each: float
     once: float
-    usual: float
 
     @classmethod
     def of(cls, flops: Sequence[float]) -> StageCost:
-        """From the epochs of a stage. Dearer ones are rare looks at all rows, as many in a longer stage; cheaper ones
-        are a part of it, in which something has not begun yet.
+        """From its epochs. Dearer ones are rare looks at all rows, no more of them in a longer stage; that a few are
+        cheaper, because something begins late, is not counted on.
 
         >>> StageCost.of([2.0, 2.5, 2.0, 2.0]), StageCost.of([1.0, 3.0, 3.0, 3.0])
-        (StageCost(each=2.0, once=0.5, usual=2.0), StageCost(each=2.5, once=0.0, usual=3.0))
+        (StageCost(each=2.0, once=0.5), StageCost(each=3.0, once=0.0))
         """
-        usual, mean = median(flops), fmean(flops)
-        return cls(min(usual, mean), max(0.0, sum(flops) - len(flops) * usual), usual)
+        usual = median_low(flops)
+        return cls(usual, sum(max(0.0, flop - usual) for flop in flops))
 
 
 @lru_cache(maxsize=64)

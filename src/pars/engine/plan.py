@@ -24,6 +24,7 @@ from pars.methods import Method, Stage, Task
 
 COUNTED = 24  # epochs of the miniature; more where a method needs more to have all of its stages
 MOST = 1_000_000  # epochs
+UNUSED = 0.03  # of a budget may be left, so that the warm-up has its share
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,8 @@ def stages_of(method: Method, epochs: int, task: Task) -> list[Stage]:
 
 def laid_out(method: Method, epochs: int, task: Task, rates: Mapping[str, StageCost]) -> Plan:
     found = [(stage, rates[stage.name]) for stage in stages_of(method, epochs, task)]
-    costs = ((stage, stage.epochs * rate.each + rate.once, rate.usual) for stage, rate in found)
-    return Plan(method, tuple(StagePlan(stage.name, stage.epochs, flop, usual) for stage, flop, usual in costs))
+    costs = ((stage, stage.epochs * rate.each + rate.once, rate.each) for stage, rate in found)
+    return Plan(method, tuple(StagePlan(stage.name, stage.epochs, flop, each) for stage, flop, each in costs))
 
 
 def least_epochs(method: Method, task: Task) -> int:
@@ -146,8 +147,8 @@ def first_length(method: Method, task: Task) -> str | None:
 def nearest_share(budget: float, first: float, second: float, share: float) -> tuple[int, int]:
     """Epochs of two stages that cost so much each, in a budget that has room for one of each.
 
-    Of those pairs that leave no room for one more, the one in which the first stage's part of the epochs is nearest to
-    `share`: where stages cost differently, whole epochs at that share alone would leave much of a budget unused.
+    Of the pairs that leave less unused than 3 % or an epoch of the cheaper stage, the one in which the first stage's
+    part of the epochs is nearest to `share`: that share alone could leave nearly an epoch of the dearer one unused.
 
     >>> nearest_share(33, 1, 5, 0.4), nearest_share(33, 1, 5, 0.6), nearest_share(20, 1, 1, 0.4)
     ((3, 6), (8, 5), (8, 12))
@@ -155,10 +156,16 @@ def nearest_share(budget: float, first: float, second: float, share: float) -> t
     budget *= 1 + 1e-9  # as `fits`
     dear, cheap = max(first, second), min(first, second)
     many = np.arange(1, 1 + min(MOST, int(budget / dear)), dtype=np.int64)
-    filled = np.floor((budget - many * dear) / cheap).astype(np.int64)
-    many, filled = many[filled > 0], filled[filled > 0]
-    firsts, seconds = (many, filled) if first > second else (filled, many)
-    best = int(np.abs(firsts / (firsts + seconds) - share).argmin())
+    left = budget - many * dear
+    most = np.floor(left / cheap)
+    least = np.maximum(1, np.floor((left - max(cheap, UNUSED * budget)) / cheap) + 1)
+    wanted = many * ((1 - share) / share if first > second else share / (1 - share))
+    few = np.concatenate([np.clip(np.floor(wanted), least, most), np.clip(np.ceil(wanted), least, most)])
+    possible = np.tile(most >= least, 2)
+    many, few = np.tile(many, 2)[possible], few[possible].astype(np.int64)
+    firsts, seconds = (many, few) if first > second else (few, many)
+    distance = np.abs(firsts / (firsts + seconds) - share)
+    best = int(np.lexsort([-(firsts * first + seconds * second), distance])[0])  # of equals the fullest
     return int(firsts[best]), int(seconds[best])
 
 

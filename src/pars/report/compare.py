@@ -69,8 +69,8 @@ def budget_table(rows: Sequence[Mapping[str, Any]], *, title: str) -> Table:
         flop = "–" if "flop" not in row else f"{row['flop'] / 1e15:.3g}"
         table.add_row(Text(str(row["method"])), f"{row['lr']:g}", epochs, flop, *cells)
     notes = [
-        "last: the last epoch's weights; EMA: their average; best: of EMA, picked by",
-        "test labels (optimistic); held-out: of EMA, on given labels held out",
+        "last: the last epoch's weights; EMA: their average; best: of EMA, picked by test labels (optimistic); "
+        "held-out: of EMA, on given labels that were held out"
     ]
     if any("stopped" in row for row in rows):
         notes.append("* stopped: one more epoch would have exceeded the budget")
