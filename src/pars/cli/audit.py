@@ -112,7 +112,7 @@ def suspects_table(report: AuditReport, top: int, content: Content | None = None
 
 
 def shortened(text: str, *, end: bool, most: int = 100) -> str:
-    """The beginning on one line, or the end: that of a path tells it from others.
+    r"""The beginning on one line, or the end: that of a path tells it from others.
 
     >>> shortened("to be\nor not to be", end=False, most=9), shortened("/a/long/way/to/b.png", end=True, most=9)
     ('to be or…', '…to/b.png')

@@ -40,6 +40,12 @@ def leave_one_out(inputs: Tensor, labels: Tensor, n_classes: int) -> Tensor | No
     return torch.cat([(SHARPNESS * part).softmax(dim=1).half() for part in answers])
 
 
+def linear_view(inputs: Tensor, labels: Tensor, n_classes: int) -> dict[str, Tensor]:
+    """Under the name that the audit reads; nothing for images, or where it cannot be had."""
+    found = leave_one_out(inputs, labels, n_classes) if inputs.ndim == 2 else None
+    return {} if found is None else {"linear": found}
+
+
 class Rows:
     """Feature vectors, standardised by the rows with a label, a few at a time in float64."""
 

@@ -25,7 +25,7 @@ from pars.engine.folder import RunFolder
 from pars.engine.interrupt import Interrupted, catch_interrupt
 from pars.engine.keep import Kept, better, put_back, read_kept
 from pars.engine.learner import Curve, Learner, attach, learn_rows
-from pars.engine.leave_one_out import leave_one_out
+from pars.engine.leave_one_out import linear_view
 from pars.engine.meters import EpochMeter
 from pars.engine.order import LABELLED, Rows, Scheduled, lay_out, schedule
 from pars.engine.outcome import save_model, save_rows
@@ -124,10 +124,7 @@ class Trainer:
         """What there is to know of each row's label, [n] or [n, K]: what `pars.audit.from_dynamics` reads."""
         assert self.dynamics is not None
         rows = self.dynamics.rows(self.labels, self.held_out)
-        if self.inputs.ndim == 2:
-            linear = leave_one_out(self.inputs, self.labels, self.data.n_classes)
-            rows |= {} if linear is None else {"linear": linear}
-        return rows
+        return rows | linear_view(self.inputs, self.labels, self.data.n_classes)
 
     def _run_epoch(self, interrupted: list[bool]) -> None:
         now = self._scheduled(self.epoch)
