@@ -75,7 +75,7 @@ def counted(trainer: Trainer) -> float:
 
 @dataclass
 class Clock:
-    """Seconds and passes of each epoch, by stage."""
+    """Core seconds and passes of each epoch, by stage."""
 
     trainer: Trainer
 
@@ -84,14 +84,14 @@ class Clock:
         self.began, self.before = 0.0, 0.0
 
     def start(self, total: int, done: int, title: str) -> None:
-        self.began = time.perf_counter()
+        self.began = time.process_time()
 
     def step(self, images: int) -> None: ...
 
     def epoch(self, line: dict[str, Any]) -> None:
-        now, passes = time.perf_counter(), counted(self.trainer)
+        now, passes = time.process_time(), counted(self.trainer)
         self.lines.append((line["stage"], now - self.began, passes - self.before))
-        self.began, self.before = time.perf_counter(), passes
+        self.began, self.before = time.process_time(), passes
 
     def stop(self) -> None: ...
 

@@ -96,7 +96,11 @@ def test_every_recipe_takes_every_method_and_keeps_the_noise(name: str, method: 
     robust = "gce(q=0.7)" if name in ("cifar10-small", "images") or name.endswith("-fast") else None
     tau = 0.9 if name == "features" else None  # and its own confidence
     published = REGISTRY[method].recipe(Setting(cast(Any, data), config.noise, robust, tau))
-    assert config.method == published.build()
+    expected = published.build()
+    if method == "pars" and name.endswith("-fast"):  # on the batch's own images, where these are all there is
+        assert isinstance(expected, PARS)
+        expected = replace(expected, pool="all" if "low-resource" in name else "batch", warm_up_share=0.6)
+    assert config.method == expected
     same = {
         "train": {key: getattr(recipe(name, 0.4).train, key) for key in published.train},
         "views": {key: getattr(recipe(name, 0.4).views, key) for key in published.views},

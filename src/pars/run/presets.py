@@ -17,7 +17,7 @@ from pars.methods import Setting, by_name, recipe
 from pars.models import ModelConfig
 from pars.noise import NoiseConfig
 from pars.run.config import RunConfig
-from pars.run.fast import cifar10_fast, cifar10n_fast, cifar100_fast
+from pars.run.fast import cifar10_fast, cifar10_few_labels_fast, cifar10n_fast, cifar100_fast
 from pars.run.toml import overlay, plain
 
 OWN_FILES = {"features": "features.npz", "images": "images.npz"}  # stand for the file that only the user knows
@@ -134,7 +134,7 @@ PRESETS: dict[str, Preset] = {
     "cifar10-fast": cifar10_fast,
     "cifar100-fast": cifar100_fast,
     "cifar10n-fast": cifar10n_fast,
-    "cifar10-low-resource-fast": low_resource(cifar10_fast, 4_000, 196),
+    "cifar10-low-resource-fast": low_resource(cifar10_few_labels_fast, 4_000, 196),
     "features": features,
     "images": images,
 }
