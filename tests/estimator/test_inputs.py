@@ -154,3 +154,17 @@ def test_a_handful_of_rows_is_enough_to_fit(n: int, d: int) -> None:
     model = PARSClassifier(random_state=0).fit(x, y)
     assert model.score(x, y) == 1.0
     assert np.isfinite(model.predict_proba(x)).all()
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_missing_numbers_of_a_frame_are_filled_in(library: str) -> None:
+    frames = pytest.importorskip(library)
+    rng = np.random.default_rng(0)
+    y = np.arange(200) % 2
+    a, b = y * 4.0 + rng.standard_normal(200), rng.standard_normal(200)
+    a[::7] = np.nan
+    model = RobustClassifier("ce", epochs=20, random_state=0).fit(frames.DataFrame({"a": a, "b": b}), y)
+    known = ~np.isnan(a)
+    assert (model.predict(frames.DataFrame({"a": a, "b": b})) == y)[known].mean() > 0.95
+    with pytest.raises(ValueError, match="NaN"):
+        RobustClassifier("ce").fit(np.stack([a, b], axis=1), y)

@@ -96,7 +96,7 @@ def opened_first(estimator: Any, X: Any) -> Any:
             if hasattr(estimator, name):
                 delattr(estimator, name)
         return raw_table(entries, kind_of_entries(entries, encoder_of(estimator)))
-    if has_words(X):
+    if has_words(X) or has_gaps(X):
         validate_data(estimator, X, reset=True, skip_check_array=True)  # the names, and how many there are
         return rows_table(len(X), columns=frame_columns(X, "X"))
     rows = check(estimator, X, fitting=True)
@@ -163,6 +163,16 @@ def has_words(X: Any) -> bool:
     if names is None or kinds is None:
         return False
     return any(is_word_column(X[name], str(kind).lower()) for name, kind in zip(names, kinds, strict=True))
+
+
+def has_gaps(X: Any) -> bool:
+    """Whether X is a frame with missing values: they are filled in, and said to be; in an array they are a mistake."""
+    if getattr(X, "columns", None) is None or getattr(X, "dtypes", None) is None:
+        return False
+    if hasattr(X, "isna"):
+        return bool(X.isna().to_numpy().any())
+    floats = (X[name] for name, kind in zip(X.columns, X.dtypes, strict=True) if str(kind).startswith("Float"))
+    return any(X[name].null_count() for name in X.columns) or any(bool(column.is_nan().any()) for column in floats)
 
 
 def is_word_column(column: Any, kind: str) -> bool:
