@@ -166,7 +166,7 @@ def _learn(table: Columns, name: str, as_category: bool, most: int) -> Number | 
 def _number(name: str, known: Block, n: int) -> Number | str:
     if not len(known):
         return "all values are missing"
-    unit = float(np.abs(known).max()) or 1.0  # first: the square of 1e300 is no number
+    unit = math.ldexp(1.0, min(1023, math.frexp(float(np.abs(known).max()))[1]))  # first: the square of 1e300 is none
     mean, std = unit * float((known / unit).mean()), unit * float((known / unit).std())
     constant = std <= 1e-12 * max(1.0, abs(mean))
     if constant and len(known) == n:
