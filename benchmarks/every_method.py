@@ -109,7 +109,7 @@ def cost() -> None:
     rng = np.random.default_rng(0)
     labels = np.arange(1024) % 10
     images = rng.integers(0, 256, (1024, 3, 32, 32), dtype=np.uint8)
-    data = Dataset("random", Split(images, labels, labels), None, tuple("abcdefghij"))
+    data = Dataset("random", Split(images, labels, labels), None, tuple("abcdefghij"), (0.5,) * 3, (0.25,) * 3)
     lines = []
     for name in REGISTRY:
         found: dict[str, tuple[float, float]] = {}
