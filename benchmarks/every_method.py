@@ -104,27 +104,34 @@ class Clock:
         return statistics.median(s for s, _ in best[-3:]), statistics.median(p for _, p in best[-3:])
 
 
-def cost(names: list[str], path: Path) -> None:
-    """Each interleaved with CE, one thread: images of CIFAR's size, the small CNN, no evaluation."""
+def cost(names: list[str], path: Path, rounds: int) -> None:
+    """Each interleaved with CE, one thread: images of CIFAR's size, the small CNN, no evaluation; medians of rounds."""
     rng = np.random.default_rng(0)
     labels = np.arange(512) % 10
     images = rng.integers(0, 256, (512, 3, 32, 32), dtype=np.uint8)
     data = Dataset("random", Split(images, labels, labels), None, tuple("abcdefghij"), (0.5,) * 3, (0.25,) * 3)
     for name in names:
-        found: dict[str, tuple[float, float]] = {}
-        for which in ("ce", name):
-            config = run.preset("images")(NoiseConfig(), which)
-            config = replace(config, train=replace(config.train, epochs=10, evaluate_every=10, dynamics_every=0))
-            trainer = run.build(config, run.prepare(config, data), None)
-            trainer.watcher = clock = Clock(trainer)
-            trainer.run()
-            found[which] = clock.costliest()
-        (plain, one), (own, passes) = found["ce"], found[name]
-        line = {"method": name, "seconds": round(own / plain, 2), "passes": round(passes / one, 2)}
-        line |= {"ratio": round(own / plain / (passes / one), 2), "claimed": REGISTRY[name].cost}
+        turns = []
+        for _ in range(rounds):
+            found = [epoch_of(which, data) for which in ("ce", name)]
+            (plain, one), (own, passes) = found
+            turns.append((own / plain, passes / one))
+        seconds, counted_passes = (statistics.median(values) for values in zip(*turns, strict=True))
+        line = {"method": name, "seconds": round(seconds, 2), "passes": round(counted_passes, 2)}
+        line |= {"ratio": round(seconds / counted_passes, 2), "claimed": REGISTRY[name].cost, "rounds": rounds}
         print(json.dumps(line), flush=True)
         with path.open("a") as file:
             file.write(json.dumps(line | {"command": "python benchmarks/every_method.py cost"}) + "\n")
+
+
+def epoch_of(name: str, data: Dataset) -> tuple[float, float]:
+    """Core seconds and passes of an epoch of a method's costliest stage."""
+    config = run.preset("images")(NoiseConfig(), name)
+    config = replace(config, train=replace(config.train, epochs=10, evaluate_every=10, dynamics_every=0))
+    trainer = run.build(config, run.prepare(config, data), None)
+    trainer.watcher = clock = Clock(trainer)
+    trainer.run()
+    return clock.costliest()
 
 
 def show(path: Path) -> None:
@@ -151,6 +158,7 @@ def main() -> None:
     parser.add_argument("--root")
     parser.add_argument("--part", default="0/1")
     parser.add_argument("--only", help="method names, separated by commas")
+    parser.add_argument("--rounds", type=int, default=1, help="of cost: how often each is measured")
     parser.add_argument("--show", action="store_true", help="only print what is there")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -159,7 +167,7 @@ def main() -> None:
     only = set((options.only or ",".join(REGISTRY)).split(","))
     if options.table == "cost":
         measured = {line["method"] for line in done(path)}
-        cost([name for name in REGISTRY if name in only - measured][part::parts], path)
+        cost([name for name in REGISTRY if name in only - measured][part::parts], path, options.rounds)
         return
     if not options.show:
         have = {(line["setting"], line["row"], line["seed"]) for line in done(path)}
