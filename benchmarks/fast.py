@@ -78,7 +78,7 @@ def train(name: str, row: Row, root: Path, folder: Path) -> dict[str, Any]:
         "row": name,
         "preset": row.preset,
         "method": row.method,
-        "noise": {"kind": row.noise.kind, "rate": row.noise.rate},
+        "noise": {key: getattr(configuration(row, root).noise, key) for key in ("kind", "rate", "labels")},
         "changes": row.changes,
         "seed": 0,
         "budget": row.budget,

@@ -106,7 +106,10 @@ def check_out(out: Path, job: dict[str, str]) -> None:
 def fingerprint(*tables: Table | None) -> str:
     """BLAKE2b of rows and labels."""
     there = [table for table in tables if table is not None]
-    parts = [(encode.checksum(table), table.labels.tolist(), table.classes, table.true_labels) for table in there]
+    known = [
+        [] if table.true_labels is None else table.true_labels.tolist() for table in there
+    ]  # repr of arrays elides
+    parts = [(encode.checksum(t), t.labels.tolist(), t.classes, true) for t, true in zip(there, known, strict=True)]
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
 
