@@ -122,6 +122,24 @@ def test_two_views_that_err_apart_find_more_than_either() -> None:
     assert found[2] > max(found[:2]) + 0.01
 
 
+def test_a_network_that_learnt_by_heart_and_is_the_worse_has_nothing_to_add() -> None:
+    here = world(n=4000)
+    held_out = np.arange(4000) % 5 == 0
+    rng, rows = np.random.default_rng(17), np.flatnonzero(~held_out)
+    first, second = (np.log(here.p) + noise * rng.standard_normal(here.p.shape) for noise in (3.0, 1.5))
+    first[rows, here.labels[rows]] += 9.0  # it repeats what it was trained on
+    network, linear = (np.exp(v) / np.exp(v).sum(axis=1, keepdims=True) for v in (first, second))
+    chosen = choose(network, network, here.labels, held_out)
+    alone = np.exp(made_honest(np.log(linear), here.labels))
+    assert chosen.by_heart
+    both = with_linear(chosen, linear, here.labels, held_out)
+    assert_allclose(both.probabilities, alone, atol=1e-9)
+    assert "speaks for all" in both.warnings[-1]
+    if_not = with_linear(replace(chosen, by_heart=False), linear, here.labels, held_out)
+    assert np.abs(if_not.probabilities - alone).max() > 0.01
+    assert "speaks for most" in if_not.warnings[-1]
+
+
 def test_without_held_out_labels_a_linear_model_has_a_quarter_of_the_say() -> None:
     here, other = world(n=500), world(n=500, seed=1)
     found = with_linear(Chosen(here.p), other.p, here.labels, np.zeros(500, bool)).probabilities

@@ -22,7 +22,7 @@ from pars.engine import TrainConfig, Trainer
 from pars.engine.flops import row_cost
 from pars.errors import UserError
 from pars.losses import cross_entropy, reduce
-from pars.methods import Batch, Losses, Method, Network, Setting, Stage, Step, Task
+from pars.methods import Batch, Losses, Method, Network, Setting, Stage, Step, Task, mlnt
 from pars.methods.mlnt import MLNT, meta_gradient, published
 from pars.models import ModelConfig, build
 
@@ -90,6 +90,13 @@ def assert_same_gradients(ours: dict[str, Tensor], exact: dict[str, Tensor]) -> 
         assert_allclose(ours[name], gradient, rtol=1e-3, atol=1e-5 * largest, err_msg=name)
 
 
+@pytest.fixture(params=[mlnt.one_by_one, mlnt.all_at_once])
+def over_sets(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways through the sets, that of a CPU and that of other devices."""
+    monkeypatch.setattr(mlnt, "one_by_one", request.param)
+
+
+@pytest.mark.usefixtures("over_sets")
 @pytest.mark.parametrize("make", [flat, convolutional])
 def test_the_first_order_gradient_is_that_of_copies_after_their_steps(make: Any) -> None:
     p = Problem(make)
@@ -97,6 +104,7 @@ def test_the_first_order_gradient_is_that_of_copies_after_their_steps(make: Any)
     assert_same_gradients(gradient, p.by_copies(0.5))
 
 
+@pytest.mark.usefixtures("over_sets")
 @pytest.mark.parametrize("make", [flat, convolutional])
 def test_the_second_order_gradient_is_that_of_double_backward(make: Any) -> None:
     p = Problem(make)

@@ -45,6 +45,7 @@ class Chosen:
     other: Array | None = None
     warnings: tuple[str, ...] = ()
     held_out_disagreement: float | None = None
+    by_heart: bool = False  # even these repeat labels learnt by heart
 
 
 def from_dynamics(
@@ -103,8 +104,9 @@ def choose(late: Array, early: Array | None, labels: Integers, held_out: npt.NDA
         out = Chosen((early.astype(np.float64) + late.astype(np.float64)) / 2, early)
     if not has_probe:
         return out
-    disagreement = 1 - agreement(out.probabilities, labels, probe)
-    return replace(shifted(out, labels, trained, probe), held_out_disagreement=disagreement)
+    known, unknown = (agreement(out.probabilities, labels, rows) for rows in (trained, probe))
+    by_heart = known - unknown > LEARNT_BY_HEART + by_chance(unknown, probe)
+    return replace(shifted(out, labels, trained, probe), held_out_disagreement=1 - unknown, by_heart=by_heart)
 
 
 def learnt_by_heart(
@@ -122,13 +124,18 @@ def learnt_by_heart(
         )
     else:
         reference, against = agreement(late, labels, probe), "of those held out"
-        chance = 2 * float(np.sqrt(reference * (1 - reference) / probe.sum()))
+        chance = by_chance(reference, probe)
     if found - reference <= LEARNT_BY_HEART + chance:
         return None
     return (
         f"the network repeats {percent(found)} of the labels it was trained on, {percent(reference)} {against}: "
         "it learnt labels by heart; only its early answers are used, and more labels may be wrong than is said"
     )
+
+
+def by_chance(share: float, rows: npt.NDArray[np.bool_]) -> float:
+    """Two standard errors of a share of these rows."""
+    return 2 * float(np.sqrt(share * (1 - share) / rows.sum()))
 
 
 def shifted(chosen: Chosen, labels: Integers, trained: npt.NDArray[np.bool_], probe: npt.NDArray[np.bool_]) -> Chosen:
@@ -147,7 +154,9 @@ def shifted(chosen: Chosen, labels: Integers, trained: npt.NDArray[np.bool_], pr
 def with_linear(chosen: Chosen, linear: Array, labels: Integers, held_out: npt.NDArray[np.bool_]) -> Chosen:
     """The geometric mean of the network's answers and those of a linear model that did not see the row's label.
 
-    The weights are those under which held-out labels are likeliest: of these the network has not seen any either.
+    The weights are those under which held-out labels are likeliest: of these the network has not seen any either. To
+    labels that it was trained on it may answer by heart, even early: if it does, and is the worse of the two on
+    held-out ones, it has nothing to add.
     """
     ours, theirs = (made_honest(log_probabilities(p), labels) for p in (chosen.probabilities, linear))
     probe = np.flatnonzero((labels >= 0) & held_out)
@@ -158,8 +167,10 @@ def with_linear(chosen: Chosen, linear: Array, labels: Integers, held_out: npt.N
         )
     words = chosen.warnings
     if weight >= MOSTLY_LINEAR:
+        weight, part = (1.0, "all") if chosen.by_heart else (weight, "most")
         words += (
-            "a linear model predicts held-out labels better than the network does; it speaks for most of what follows",
+            f"a linear model predicts held-out labels better than the network does; it speaks for {part} of what "
+            "follows",
         )
     return replace(chosen, probabilities=np.exp(mixed(ours, theirs, weight)), warnings=words)
 

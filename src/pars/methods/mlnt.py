@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad, grad_and_value, jvp, vmap
+from torch.func import functional_call, grad, grad_and_value, jvp, vjp, vmap
 
 from pars.losses import cross_entropy, reduce
 from pars.methods.base import LARGEST_WEIGHT, Method, Task, epochs_of
@@ -20,6 +20,7 @@ from pars.methods.step import Step
 
 LARGEST_COUNT = 1000  # label sets, each with weights of its own: more would not fit in memory
 Weights = dict[str, Tensor]
+OfOneSet = Callable[[Tensor], tuple[Weights, Tensor]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,28 +112,48 @@ def meta_gradient(
     weights = {name: parameter.detach() for name, parameter in module.named_parameters()}
     entropy = torch.xlogy(teacher, teacher).sum(dim=1)
 
-    def ce(w: Weights, labels: Tensor) -> Tensor:
-        return reduce.mean(cross_entropy(functional_call(module, w, (view,)), labels))
+    def forward(w: Weights) -> Tensor:
+        logits: Tensor = functional_call(module, w, (view,))
+        return logits
+
+    def ce(logits: Tensor, labels: Tensor) -> Tensor:
+        return reduce.mean(cross_entropy(logits, labels))
+
+    def ce_of(w: Weights, labels: Tensor) -> Tensor:
+        return ce(forward(w), labels)
 
     def kl(w: Weights) -> Tensor:
-        cross = cross_entropy(functional_call(module, w, (view,)), teacher)
-        return reduce.mean(entropy + cross) / teacher.shape[1]
+        return reduce.mean(entropy + cross_entropy(forward(w), teacher)) / teacher.shape[1]
 
     def of_one_set(labels: Tensor) -> tuple[Weights, Tensor]:
-        stepped = subtract(weights, a, grad(ce)(weights, labels))
+        stepped = subtract(weights, a, back(grad(ce)(logits, labels))[0])
         gradient, value = grad_and_value(kl)(stepped)
         if second_order:
             # The Hessian times the gradient, forward over reverse. Reverse over forward is wrong through torch's
             # BatchNorm, and double backward of a convolution fails under vmap.
-            product = jvp(lambda w: grad(ce)(w, labels), (weights,), (gradient,))[1]
+            product = jvp(lambda w: grad(ce_of)(w, labels), (weights,), (gradient,))[1]
             gradient = subtract(gradient, a, product)
         return gradient, value
 
     # Autocast has no part in torch.func's transforms: its cache of cast weights does not know of their levels.
     with batch_statistics(module), torch.autocast(view.device.type, enabled=False):
-        # Labels differ between sets, weights and rows do not: vmap passes θ forward once for all of them.
-        gradients, values = vmap(of_one_set, randomness="same")(label_sets)
+        # Labels differ between sets, weights and rows do not: θ passes forward once for all of them.
+        logits, back = vjp(forward, weights)[:2]
+        over_sets = one_by_one if view.device.type == "cpu" else all_at_once
+        gradients, values = over_sets(of_one_set, label_sets)
     return {name: each.mean(dim=0) for name, each in gradients.items()}, values.mean()
+
+
+def all_at_once(of_one_set: OfOneSet, label_sets: Tensor) -> tuple[Weights, Tensor]:
+    """A gradient and a value per set, vectorised: M weights at once are a convolution in M groups."""
+    found: tuple[Weights, Tensor] = vmap(of_one_set, randomness="same")(label_sets)
+    return found
+
+
+def one_by_one(of_one_set: OfOneSet, label_sets: Tensor) -> tuple[Weights, Tensor]:
+    """The same in turn: a CPU is full with one set, and its grouped convolutions take twice as long."""
+    gradients, values = zip(*map(of_one_set, label_sets), strict=True)
+    return {name: torch.stack([each[name] for each in gradients]) for name in gradients[0]}, torch.stack(values)
 
 
 def subtract(weights: Weights, factor: float, others: Weights) -> Weights:
