@@ -3,9 +3,10 @@
     python benchmarks/estimator.py --features cifar10-lite0.npz --root DATA --text TEXT
     … --only PARS,CE      these rows alone      … --sets worse   only sets whose name holds this
     … --show              only print what is there
-    … --work DIR          what one row needs of another: flags and suggestions of PARS, C of LR
+    … --seed 1            another draw of noise and of everything else, for the mean accuracy
+    … --work DIR          what one row needs of another: flags and suggestions, C of LR
 
-Eleven sets (benchmarks/noisy_sets.py says where files come from), one seed, one thread, the same rows for everybody:
+Eleven sets (benchmarks/noisy_sets.py says where files come from), one thread, the same rows for everybody:
 
 PARS        PARSClassifier(): test accuracy, and audit() of the same fit: which labels are wrong, what they should be,
             how many.
@@ -13,6 +14,7 @@ CE          RobustClassifier("ce"), the same network trained by cross-entropy un
 LR          logistic regression on standardised features, C by three folds of noisy labels.
 cleanlab LR, cleanlab net    cleanlab 2.9 on five-fold probabilities of LR, and of CE: wrong labels found, and the
             test accuracy of CleanLearning, which removes them and fits again.
+same rows   how many suggestions of PARS and of cleanlab are right, of the wrong labels that both flag.
 
 True labels only judge. CPU seconds of cleanlab are those of the five folds alone. Needs `pip install -e '.[bench]'`.
 """
@@ -21,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import sys
 import time
 import warnings
@@ -51,13 +54,13 @@ def accuracy(predicted: Any, rows: NoisySet) -> float:
 
 def pars(rows: NoisySet, arrays: Path) -> dict[str, Any]:
     begun = time.process_time()
-    model = PARSClassifier(random_state=0).fit(rows.x, rows.given)
+    model = PARSClassifier(random_state=rows.seed).fit(rows.x, rows.given)
     report = model.audit()
     seconds = time.process_time() - begun
     wrong = rows.given != rows.true
-    arrays.parent.mkdir(parents=True, exist_ok=True)
     assert model.dynamics_ is not None
-    np.savez(arrays, flagged=report.is_label_issue, suggested=report.suggested_label, **model.dynamics_)
+    keep(arrays, "PARS", report.is_label_issue, report.suggested_label)
+    np.savez(arrays.with_suffix(".dynamics.npz"), **model.dynamics_)
     return fitted(model, rows) | {
         "trials": {loss: round(found, 2) for loss, found in model.trials_.items()},
         "detection": {"posterior": ranking(wrong, report.label_right_prob)},
@@ -74,9 +77,13 @@ def pars(rows: NoisySet, arrays: Path) -> dict[str, Any]:
     }
 
 
+def keep(arrays: Path, row: str, flagged: Any, suggested: Any) -> None:
+    np.savez(arrays.with_suffix(f".{row}.npz"), flagged=flagged, suggested=suggested)
+
+
 def cross_entropy(rows: NoisySet, arrays: Path) -> dict[str, Any]:
     begun = time.process_time()
-    model = RobustClassifier("ce", random_state=0).fit(rows.x, rows.given)
+    model = RobustClassifier("ce", random_state=rows.seed).fit(rows.x, rows.given)
     return {"cpu_seconds": round(time.process_time() - begun, 1), **fitted(model, rows)}
 
 
@@ -115,40 +122,49 @@ def regression(rows: NoisySet, arrays: Path) -> dict[str, Any]:
 
 def cleanlab_regression(rows: NoisySet, arrays: Path) -> dict[str, Any]:
     C = float(arrays.with_suffix(".C").read_text())  # of the row above
-    return cleanlab(logistic(C), rows, arrays) | {"C": C}
+    return cleanlab("cleanlab LR", logistic(C), rows, arrays) | {"C": C}
 
 
 def cleanlab_network(rows: NoisySet, arrays: Path) -> dict[str, Any]:
-    return cleanlab(RobustClassifier("ce", random_state=0), rows, arrays)
+    return cleanlab("cleanlab net", RobustClassifier("ce", random_state=rows.seed), rows, arrays)
 
 
-def cleanlab(model: Any, rows: NoisySet, arrays: Path) -> dict[str, Any]:
+def cleanlab(row: str, model: Any, rows: NoisySet, arrays: Path) -> dict[str, Any]:
     """Five folds, cleanlab's scores and flags from them, and a fit on what it does not flag."""
     from cleanlab.classification import CleanLearning
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
     begun = time.process_time()
-    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    folds = StratifiedKFold(5, shuffle=True, random_state=rows.seed)
     p = cross_val_predict(model, rows.x, rows.given, cv=folds, method="predict_proba")
     seconds = time.process_time() - begun
     wrong = rows.given != rows.true
-    learner = CleanLearning(model, seed=0)
+    learner = CleanLearning(model, seed=rows.seed)
     found = learner.find_label_issues(labels=rows.given, pred_probs=p)
     learner.fit(rows.x, rows.given, label_issues=found)
     flagged, suggested = found["is_label_issue"].to_numpy(), found["predicted_label"].to_numpy()
-    with np.load(arrays) as ours:
-        both = flagged & ours["flagged"] & wrong
-        on_both = {"pars": ours["suggested"][both], "cleanlab": suggested[both]}
+    keep(arrays, row, flagged, suggested)
     return {
         "test": accuracy(learner.predict(rows.x_test), rows),
         "detection": {name: ranking(wrong, values) for name, values in cleanlab_scores(p, rows.given).items()},
         **issues(flagged, wrong, suggested == rows.true),
-        "suggestions_right_of_wrong_flagged_by_both": {
-            whose: round(float((labels == rows.true[both]).mean()), 4) for whose, labels in on_both.items()
-        },
         "noise_rate": {"cleanlab": round(float(flagged.mean()), 4)},
         "cpu_seconds": round(seconds, 1),
     }
+
+
+def same_rows(rows: NoisySet, arrays: Path) -> dict[str, Any]:
+    """Share of right suggestions on the wrong labels that both flag: on those that one flags, who flags less wins."""
+    ours, *others = (np.load(arrays.with_suffix(f".{row}.npz")) for row in ("PARS", *CLEANLAB))
+    out = {}
+    for row, theirs in zip(CLEANLAB, others, strict=True):
+        both = ours["flagged"] & theirs["flagged"] & (rows.given != rows.true)
+        right = {
+            whose: found["suggested"][both] == rows.true[both]
+            for whose, found in (("pars", ours), ("cleanlab", theirs))
+        }
+        out[row] = {whose: round(float(each.mean()), 4) for whose, each in right.items()} | {"rows": int(both.sum())}
+    return {"suggestions_right": out}
 
 
 def issues(flagged: Flags, wrong: Flags, right: Flags) -> dict[str, Any]:
@@ -166,31 +182,46 @@ ROWS: dict[str, Callable[[NoisySet, Path], dict[str, Any]]] = {
     "LR": regression,
     "cleanlab LR": cleanlab_regression,
     "cleanlab net": cleanlab_network,
+    "same rows": same_rows,
 }
+TESTED = ("PARS", "CE", "LR", *CLEANLAB)
 
 
 def show() -> None:
-    lines = {(line["set"], line["row"]): line for line in done(PATH)}
-    complete = [name for name in SETS if all((name, row) in lines for row in ROWS)]
-    for part in (accuracies, detections, noise_rates) if complete else ():
+    lines = {(line["set"], line["row"], line["seed"]): line for line in done(PATH)}
+    seeds = sorted({seed for *_, seed in lines})
+    complete = [name for name in SETS if all((name, row, 0) in lines for row in ROWS)]
+    first = {name: {row: lines[name, row, 0] for row in ROWS} for name in complete}
+    print()
+    accuracies(
+        {
+            name: [{row: lines[name, row, s]["test"] for row in TESTED} for s in seeds if (name, "PARS", s) in lines]
+            for name in complete
+        },
+        {name: rows["PARS"]["wrong"] for name, rows in first.items()},
+    )
+    for part in (detections, noise_rates) if complete else ():
         print()
-        part({name: {row: lines[name, row] for row in ROWS} for name in complete})
+        part(first)
     for name in SETS:
-        if missing := [row for row in ROWS if (name, row) not in lines]:
+        if missing := [row for row in ROWS if (name, row, 0) not in lines]:
             print(f"{name}: not yet {', '.join(missing)}")
 
 
-def accuracies(sets: dict[str, dict[str, Any]]) -> None:
+def accuracies(sets: dict[str, list[dict[str, float]]], wrong: dict[str, float]) -> None:
+    """Means over the seeds that there are."""
     print(
-        f"| test accuracy | wrong labels | {' | '.join(ROWS)} | PARS − best rival |\n|---|---|{'---|' * len(ROWS)}---|"
+        f"| test accuracy | wrong labels | seeds | {' | '.join(TESTED)} | PARS − best rival |\n"
+        f"|---|---|---|{'---|' * len(TESTED)}---|"
     )
     gains, over_ce = [], []
-    for name, rows in sets.items():
-        best = max(rows[row]["test"] for row in ("CE", *CLEANLAB))
-        gains.append(rows["PARS"]["test"] - best)
-        over_ce.append(rows["PARS"]["test"] - rows["CE"]["test"])
-        cells = " | ".join(f"{rows[row]['test']:.1f}" for row in ROWS)
-        print(f"| {name} | {100 * rows['PARS']['wrong']:.0f} % | {cells} | {gains[-1]:+.1f} |")
+    for name, runs in sets.items():
+        mean = {row: statistics.fmean(run[row] for run in runs) for row in TESTED}
+        best = max(mean[row] for row in ("CE", *CLEANLAB))
+        gains.append(mean["PARS"] - best)
+        over_ce.append(mean["PARS"] - mean["CE"])
+        cells = " | ".join(f"{mean[row]:.1f}" for row in TESTED)
+        print(f"| {name} | {100 * wrong[name]:.0f} % | {len(runs)} | {cells} | {gains[-1]:+.1f} |")
     print(f"\nnot more than 0.3 below CE and cleanlab: {count(gain >= -0.3 for gain in gains)} of {len(gains)}")
     print(f"more than 1 above CE: {count(gain > 1 for gain in over_ce)} of {len(gains)}")
 
@@ -202,7 +233,7 @@ def detections(sets: dict[str, dict[str, Any]]) -> None:
         "| on rows that both flag |"
     )
     print("|---|---|---|---|---|---|---|")
-    higher, worst, quicker, better, better_on_same = [], [], [], [], []
+    higher, worst, quicker, quicker_than_net, better, better_on_same = [], [], [], [], [], []
     for name, rows in sets.items():
         own = rows["PARS"]["detection"]["posterior"]
         model = max(CLEANLAB, key=lambda row: rows[row]["detection"]["self_confidence"]["ap"])
@@ -211,9 +242,10 @@ def detections(sets: dict[str, dict[str, Any]]) -> None:
         higher.append(all(own[key] > theirs[key] for key in own))
         worst.append(min(own[key] - theirs[key] for key in own))
         quicker.append(rows["PARS"]["cpu_seconds"] < rows[model]["cpu_seconds"])
+        quicker_than_net.append(rows["PARS"]["cpu_seconds"] < rows["cleanlab net"]["cpu_seconds"])
         right = [rows[row]["suggestions_right_of_wrong_flagged"] for row in ("PARS", model)]
         better.append(right[0] > right[1])
-        same = rows[model]["suggestions_right_of_wrong_flagged_by_both"]
+        same = rows["same rows"]["suggestions_right"][model]
         better_on_same.append(same["pars"] > same["cleanlab"])
         cells = [f"{pair['auroc']:.4f} / {pair['ap']:.4f}" for pair in (own, theirs, best)]
         times = [f"{rows[row]['cpu_seconds']:.0f}" for row in ("PARS", model)]
@@ -224,7 +256,8 @@ def detections(sets: dict[str, dict[str, Any]]) -> None:
     print(
         f"\nAUROC and AP both above cleanlab's default: {count(higher)} of {len(higher)}, lowest gap {min(worst):+.4f}"
     )
-    print(f"less CPU time than its five folds: {count(quicker)} of {len(quicker)}")
+    print(f"less CPU time than its five folds: {count(quicker)} of {len(quicker)}", end="; ")
+    print(f"than five folds of the same network: {count(quicker_than_net)}")
     print(f"more suggestions right: {count(better)} of {len(better)}, on the same rows {count(better_on_same)}")
 
 
@@ -253,28 +286,25 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("estimator-arrays"))
     parser.add_argument("--only", default=",".join(ROWS), help="rows, separated by commas")
     parser.add_argument("--sets", default="", help="only sets whose name holds this")
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--show", action="store_true", help="only print what is there")
     options = parser.parse_args()
     if not options.show:
         torch.set_num_threads(1)  # bits depend on the number of threads
         warnings.simplefilter("ignore")
         at = Sources(options.features, options.root, options.text)
-        have = {(line["set"], line["row"]) for line in done(PATH)}
+        have = {(line["set"], line["row"], line["seed"]) for line in done(PATH)}
+        options.work.mkdir(parents=True, exist_ok=True)
         for row in options.only.split(","):
             for name in SETS:
-                if (name, row) in have or options.sets not in name:
+                if (name, row, options.seed) in have or options.sets not in name:
                     continue
-                rows = SETS[name](at, 0)
-                line = {
-                    "set": name,
-                    "row": row,
-                    "seed": 0,
-                    "wrong": round(rows.wrong, 4),
-                    **ROWS[row](rows, options.work / f"{name}.npz"),
-                }
+                rows = SETS[name](at, options.seed)
+                found = ROWS[row](rows, options.work / f"{name}, seed {options.seed}")
+                line = {"set": name, "row": row, "seed": options.seed, "wrong": round(rows.wrong, 4), **found}
                 with PATH.open("a") as file:
                     file.write(json.dumps(line | {"command": COMMAND}) + "\n")
-                print(f"{name}, {row}: {line['test']:.2f} %, {line.get('cpu_seconds', 0)} s", flush=True)
+                print(f"{name}, {row}: {line.get('test', '')} %, {line.get('cpu_seconds', 0)} s", flush=True)
     show()
 
 

@@ -40,6 +40,7 @@ class NoisySet:
     true: Labels
     x_test: Floats
     y_test: Labels
+    seed: int  # of the noise, and of all who learn from it
 
     @property
     def wrong(self) -> float:
@@ -108,14 +109,14 @@ def numbered(*columns: list[str]) -> tuple[Labels, ...]:
     return tuple(np.array([names[name] for name in column], dtype=np.int64) for column in columns)
 
 
-def hausa(at: Sources, _: int) -> NoisySet:
+def hausa(at: Sources, seed: int) -> NoisySet:
     """News titles, labelled by a heuristic; the same rows with people's labels are the truth."""
     files = ("train_clean_noisy_labels", "train_clean", "test")
     columns = [read(at.text / "hausa_news" / f"{name}.tsv", "news_title", "label", "\t") for name in files]
     true, given, y_test = numbered(columns[1][1], columns[0][1], columns[2][1])
     assert columns[0][0] == columns[1][0], "the two files have different rows"
     x, x_test = text_features(columns[0][0], columns[2][0])
-    return NoisySet(x, given, true, x_test, y_test)
+    return NoisySet(x, given, true, x_test, y_test, seed)
 
 
 def made(clean: Callable[[Sources], Clean], config: NoiseConfig) -> Callable[[Sources, int], NoisySet]:
@@ -128,7 +129,7 @@ def made(clean: Callable[[Sources], Clean], config: NoiseConfig) -> Callable[[So
         if config.kind == "file":
             people = data.human_labels(at.root / str(config.path), config.labels, true_labels=true, n_classes=n_classes)
         given = noise.apply(config, true, n_classes, seed=seed, file_labels=people).labels
-        return NoisySet(x, given, true, x_test, y_test)
+        return NoisySet(x, given, true, x_test, y_test, seed)
 
     return build
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +16,8 @@ from pars.methods import PARS, Setting, by_name
 
 
 def facts(n: int = 1000, k: int = 10, shape: tuple[int, ...] = (64,), smallest: int | None = None) -> auto.Facts:
-    return auto.Facts(n_labelled=n, n_classes=k, shape=shape, smallest_class=n // k if smallest is None else smallest)
+    first = n // k if smallest is None else smallest
+    return auto.Facts(shape=shape, class_rows=(first, *np.diff(np.linspace(first, n, k).astype(int)).tolist()))
 
 
 shapes = st.one_of(
@@ -27,7 +29,7 @@ shapes = st.one_of(
 def test_whatever_the_data_the_settings_are_a_configuration(n: int, k: int, shape: tuple[int, ...]) -> None:
     found = facts(n, k, shape)
     base = run.RunConfig(method=by_name("pars", Setting(robust=auto.robust_losses_for(found)[-1])))
-    config = run.overlay(base, auto.settings(found) | {"method": auto.method_for("pars")})
+    config = run.overlay(base, auto.settings(found) | {"method": auto.method_for("pars", found)})
     assert 16 <= config.train.batch_size <= 128
     assert 20 <= config.train.epochs <= 200
     assert 0 <= config.views.dropout_weak <= config.views.dropout_strong <= 0.5

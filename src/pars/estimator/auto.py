@@ -9,16 +9,23 @@ from typing import Any
 Changes = dict[str, dict[str, Any]]
 """Fields of the tables of a run's configuration."""
 FEW_CLASSES = 20
+MOST_UNEVEN = 2.5  # the commonest class over the rarest, as given, where classes may be equally common
 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
     """What the rules look at."""
 
-    n_labelled: int
-    n_classes: int
     shape: tuple[int, ...]  # of a row: (d,) or (C, H, W)
-    smallest_class: int  # labelled rows of the rarest class
+    class_rows: tuple[int, ...]  # labelled rows of each class
+
+    @property
+    def n_labelled(self) -> int:
+        return sum(self.class_rows)
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.class_rows)
 
     @property
     def is_image(self) -> bool:
@@ -58,8 +65,7 @@ def epochs_for(facts: Facts, batch_size: int) -> int:
 
     At least 20 passes over the rows (images: 40), and at most 200.
 
-    >>> image, table = Facts(n_labelled=10_000, n_classes=10, shape=(3, 32, 32), smallest_class=900), (64,)
-    >>> epochs_for(image, 64)
+    >>> epochs_for(Facts(shape=(3, 32, 32), class_rows=(1000,) * 10), 64)
     40
     """
     n = max(2, facts.n_labelled)
@@ -71,10 +77,10 @@ def epochs_for(facts: Facts, batch_size: int) -> int:
 def holdout_for(facts: Facts) -> float:
     """A tenth of the labelled rows, at least 100; none where that is more than a fifth, or a class has under five.
 
-    >>> [holdout_for(Facts(n_labelled=n, n_classes=2, shape=(4,), smallest_class=n // 2)) for n in (400, 500, 10_000)]
+    >>> [holdout_for(Facts(shape=(4,), class_rows=(n, n))) for n in (200, 250, 5_000)]
     [0.0, 0.2, 0.1]
     """
-    if facts.n_labelled < 500 or facts.smallest_class < 5:
+    if facts.n_labelled < 500 or min(facts.class_rows) < 5:
         return 0.0
     return max(0.1, 100 / facts.n_labelled)
 
@@ -89,7 +95,7 @@ def network_for(facts: Facts) -> dict[str, Any]:
 def views_for(facts: Facts) -> dict[str, Any]:
     """Features: the more there are, the more can be dropped without changing the class; few get noise instead.
 
-    >>> views_for(Facts(n_labelled=100, n_classes=2, shape=(1280,), smallest_class=50))
+    >>> views_for(Facts(shape=(1280,), class_rows=(50, 50)))
     {'dropout_weak': 0.29, 'dropout_strong': 0.48, 'noise': 0.01}
     """
     if facts.is_image:
@@ -111,7 +117,7 @@ def robust_losses_for(facts: Facts) -> tuple[str, ...]:
     always, its q such that a row's gradient is a fifth of cross-entropy's while all classes are equally likely; q =
     0.7, which the literature uses for 10 classes, at most.
 
-    >>> [robust_losses_for(Facts(n_labelled=100, n_classes=k, shape=(9,), smallest_class=9)) for k in (2, 10, 77)]
+    >>> [robust_losses_for(Facts(shape=(9,), class_rows=(9,) * k)) for k in (2, 10, 77)]
     [('nce+mae', 'gce(q=0.7)'), ('nce+mae', 'gce(q=0.7)'), ('gce(q=0.37)',)]
     """
     quick = f"gce(q={min(0.7, math.log(5) / math.log(facts.n_classes)):.2g})"
@@ -123,7 +129,15 @@ def confidence_for(facts: Facts) -> float | None:
     return None if facts.is_image or facts.n_classes > FEW_CLASSES else 0.9
 
 
-def method_for(name: str) -> dict[str, Any]:
-    """PARS: predictions are held near how often each label is given. Classes of real data are rarely equally common,
-    and wrong labels make the given shares more equal than the true ones, so this errs towards uniform, not away."""
-    return {"prior": "labels"} if name == "pars" else {}
+def method_for(name: str, facts: Facts) -> dict[str, Any]:
+    """PARS: towards which shares of classes the mean prediction is drawn.
+
+    Equal ones, as in the paper, unless the given labels are more uneven than wrong ones can make them: where 40 % of a
+    class are named as another, equal classes become 0.6 : 1.4. Beyond that the given shares are nearer to the truth.
+
+    >>> [method_for("pars", Facts(shape=(9,), class_rows=rows))["prior"] for rows in ((60, 140), (50, 140))]
+    ['uniform', 'labels']
+    """
+    if name != "pars":
+        return {}
+    return {"prior": "uniform" if max(facts.class_rows) <= MOST_UNEVEN * min(facts.class_rows) else "labels"}

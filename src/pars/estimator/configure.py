@@ -36,7 +36,7 @@ def configurations(params: Mapping[str, Any], dataset: Dataset, seed: int) -> di
 def configuration(params: Mapping[str, Any], dataset: Dataset, seed: int, setting: Setting) -> run.RunConfig:
     facts = facts_of(dataset)
     method = by_name(params["method"], setting)
-    changes = auto.settings(facts) | {"method": auto.method_for(params["method"])}
+    changes = auto.settings(facts) | {"method": auto.method_for(params["method"], facts)}
     base = run.overlay(run.RunConfig(method=method, seed=seed), changes)
     config = run.overlay(base, {**chosen(params), "device": params["device"]})
     return (
@@ -58,12 +58,7 @@ def keep_for(config: run.RunConfig, dataset: Dataset) -> Keep:
 def facts_of(dataset: Dataset) -> auto.Facts:
     labels = dataset.train.labels
     counts = np.bincount(labels[labels >= 0], minlength=dataset.n_classes)
-    return auto.Facts(
-        n_labelled=int(counts.sum()),
-        n_classes=dataset.n_classes,
-        shape=tuple(dataset.train.inputs.shape[1:]),
-        smallest_class=int(counts.min()),
-    )
+    return auto.Facts(shape=tuple(dataset.train.inputs.shape[1:]), class_rows=tuple(counts.tolist()))
 
 
 def chosen(params: Mapping[str, Any]) -> auto.Changes:
