@@ -40,6 +40,14 @@ def test_where_both_learn_the_first_is_chosen() -> None:
     assert config == configs["nce+mae"]
 
 
+def test_trials_show_that_they_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+    dataset = blobs(3)
+    RobustClassifier(epochs=5, verbose=1, random_state=0).fit(dataset.train.inputs, dataset.train.labels)
+    shown = capsys.readouterr().err
+    for title in ("trial of nce+mae: epoch 1", "trial of gce(q=0.7): epoch 2", "pars: epoch 5"):
+        assert title in shown
+
+
 def test_without_held_out_rows_nothing_is_tried_and_the_loss_that_always_learns_is_taken() -> None:
     dataset = blobs(3, rows=60)
     configs = losses(dataset)

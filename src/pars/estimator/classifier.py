@@ -20,7 +20,7 @@ from torch import nn
 from pars import run
 from pars.audit import AuditReport, from_dynamics
 from pars.data import Dataset, Split, channel_statistics
-from pars.engine import Interrupted, Trainer
+from pars.engine import Interrupted, Trainer, Watcher, watcher
 from pars.errors import UserError
 from pars.estimator.configure import configurations
 from pars.estimator.labels import REFUSE, read_labels
@@ -116,12 +116,15 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         dataset = Dataset("X", Split(rows, labels, cached=cached), None, tuple(map(str, classes)), mean, std)
         configs = configurations(self.get_params(deep=False), dataset, seed)
         with torch.random.fork_rng(), as_usual():
-            config, self.trials_ = choose(configs, dataset, self._networks(configs, dataset))
+            config, self.trials_ = choose(configs, dataset, self._networks(configs, dataset), watch=self._watch)
             trainer = self._train(config, dataset)
         self.classes_, self.config_ = classes, config
         self._note(trainer)
         self.model_ = Model.of(trainer, reader)
         return self
+
+    def _watch(self) -> Watcher | None:
+        return watcher() if self.verbose else None
 
     def _networks(self, configs: Mapping[str, run.RunConfig], dataset: Dataset) -> Callable[[], list[nn.Module]] | None:
         """Builds the user's own networks, where `network` is a function."""
@@ -132,7 +135,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _train(self, config: run.RunConfig, dataset: Dataset) -> Trainer:
         build = self._networks({"": config}, dataset)
-        recorder = Recorder(verbose=bool(self.verbose))
+        recorder = Recorder(self._watch())
         trainer = run.build(
             config,
             run.prepare(config, dataset),

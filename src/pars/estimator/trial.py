@@ -10,15 +10,21 @@ from torch import nn
 
 from pars import data, run
 from pars.data import Dataset
+from pars.engine import Watcher
 from pars.estimator.watch import Recorder
 from pars.methods import Supervised
 from pars.run import RunConfig
 
+Watch = Callable[[], Watcher | None]
 SHARE = 0.4  # of the epochs: as many as PARS warms up
 
 
 def choose(
-    configs: Mapping[str, RunConfig], dataset: Dataset, networks: Callable[[], list[nn.Module]] | None = None
+    configs: Mapping[str, RunConfig],
+    dataset: Dataset,
+    networks: Callable[[], list[nn.Module]] | None = None,
+    *,
+    watch: Watch = lambda: None,
 ) -> tuple[RunConfig, dict[str, float]]:
     """The configuration of the first loss, unless another one is clearly better: they are in order of preference.
 
@@ -29,7 +35,9 @@ def choose(
     held_out = int(data.holdout(dataset.train.labels, last.data.holdout, last.seed).sum())
     if len(configs) == 1 or not held_out:
         return last, {}
-    trials = {loss: agreement(trial(config, loss), dataset, networks) for loss, config in configs.items()}
+    trials = {}
+    for loss, config in configs.items():
+        trials[loss] = agreement(trial(config, loss), dataset, networks, watch(), f"trial of {loss}")
     best = max(trials.values())
     enough = best - 100 * standard_error(best / 100, held_out)
     return next(configs[loss] for loss, found in trials.items() if found >= enough), trials
@@ -42,11 +50,17 @@ def trial(config: RunConfig, loss: str) -> RunConfig:
     return replace(config, method=Supervised(loss=loss), train=train)
 
 
-def agreement(config: RunConfig, dataset: Dataset, networks: Callable[[], list[nn.Module]] | None) -> float:
+def agreement(
+    config: RunConfig,
+    dataset: Dataset,
+    networks: Callable[[], list[nn.Module]] | None,
+    watcher: Watcher | None,
+    title: str,
+) -> float:
     """The share of held-out labels in % that a run's averaged weights predict at its end."""
-    recorder = Recorder(verbose=False)
+    recorder = Recorder(watcher)
     own = None if networks is None else networks()[:1]
-    run.build(config, run.prepare(config, dataset), None, networks=own, watcher=recorder).run()
+    run.build(config, run.prepare(config, dataset), None, networks=own, watcher=recorder, title=title).run()
     return float(recorder.lines[-1]["holdout"]["ema"])
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from pars.engine import Quiet, Watcher, watcher
+from pars.engine import Quiet, Watcher
 
 
 class Recorder:
-    """A watcher that remembers."""
+    """A watcher that remembers, and tells another."""
 
-    def __init__(self, *, verbose: bool) -> None:
+    def __init__(self, shown: Watcher | None) -> None:
         self.lines: list[dict[str, Any]] = []
-        self._shown: Watcher = watcher() if verbose else Quiet()
+        self._shown = Quiet() if shown is None else shown
 
     def start(self, total_steps: int, done_steps: int, title: str) -> None:
         self._shown.start(total_steps, done_steps, title)

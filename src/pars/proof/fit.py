@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,13 +16,12 @@ from pars.engine import RunFolder, Watcher, load_tensors
 from pars.errors import UserError
 from pars.estimator import RobustClassifier
 from pars.estimator.configure import configurations
-from pars.estimator.trial import choose
+from pars.estimator.trial import Watch, choose
 from pars.fit_folder import PLAIN, ROBUST, ROWS
 from pars.proof.gain import Gain, despite_noise, gain
 from pars.run import RunConfig
 
 LEAST_HELD_OUT = 0.2  # share of few rows, where the automatic settings would hold out none
-Watch = Callable[[], Watcher | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +48,9 @@ def fit(out: Path, *, method: str = "pars", seed: int = 0, device: str = "auto",
     """Both runs, in OUT/robust and OUT/plain, on OUT/rows.npz; what was begun there before is completed."""
     rows = out / ROWS
     dataset = data.arrays(rows)
-    robust = begun(out / ROBUST) or settings(dataset, rows, method, seed, device)
+    robust = begun(out / ROBUST) or settings(dataset, rows, method, seed, device, watch)
     result = train(robust, out / ROBUST, watch(), method)
-    plain = settings(dataset, rows, "ce", seed, device)
+    plain = settings(dataset, rows, "ce", seed, device, watch)
     epochs = equal_epochs(plain, dataset, result["flop"])
     plain = replace(plain, data=robust.data, train=replace(plain.train, epochs=epochs, dynamics_every=0))
     train(plain, out / PLAIN, watch(), "plain training")
@@ -65,13 +63,13 @@ def begun(folder: Path) -> RunConfig | None:
     return run.open_run(folder)[1] if RunFolder(folder).config.exists() else None
 
 
-def settings(dataset: Dataset, rows: Path, method: str, seed: int, device: str) -> RunConfig:
+def settings(dataset: Dataset, rows: Path, method: str, seed: int, device: str, watch: Watch) -> RunConfig:
     """What the estimator would choose, with some rows held out whatever their number."""
     configs = configurations(RobustClassifier(method, device=device).get_params(), dataset, seed)
     if not all(config.data.holdout for config in configs.values()):
         params = RobustClassifier(method, device=device, holdout=LEAST_HELD_OUT).get_params()
         configs = configurations(params, dataset, seed)
-    config, _ = choose(configs, dataset)
+    config, _ = choose(configs, dataset, watch=watch)
     if not data.holdout(dataset.train.labels, config.data.holdout, seed).any():
         n = int((dataset.train.labels >= 0).sum())
         raise UserError(f"{n} rows with a label are too few to hold some out and to say whether it helped")
