@@ -93,3 +93,9 @@ def test_a_file_that_may_not_be_read_is_not_called_damaged(name: str) -> None:
     with unreadable(name, b"") as path, pytest.raises(PermissionError) as caught:
         arrays(path)
     assert caught.value.filename == str(path)
+
+
+def test_a_file_that_is_no_archive_is_not_taken_for_a_pickle(tmp_path: Path) -> None:
+    (tmp_path / "x.npz").write_text("hello")
+    with pytest.raises(UserError, match=r"x\.npz: not a complete \.npz file \(no zip archive\)"):
+        read_npz(tmp_path / "x.npz", ["x"])

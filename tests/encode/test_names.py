@@ -80,3 +80,9 @@ def test_a_missing_library_is_one_sentence(
         encoder(name)
     assert words in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("size", [0, -1, 100_000])
+def test_a_size_that_no_image_has_is_refused(size: int) -> None:
+    with pytest.raises(UserError, match=rf"size is {size}, expected a side of 1 to 4096 pixels"):
+        encoder("pixels", size=size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Collection
 from pathlib import Path
 
@@ -27,6 +28,9 @@ def read_npy(path: Path) -> Array:
 def read_npz(path: Path, wanted: Collection[str]) -> dict[str, Array]:
     """The arrays of an .npz file by name; empty ones for those not wanted, which may be large, or objects."""
     try:
+        with path.open("rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise zipfile.BadZipFile("no zip archive")  # numpy would take it for a pickle, and speak of that
         archive = np.load(path, allow_pickle=False)
         names = archive.files
     except PermissionError:

@@ -25,6 +25,7 @@ NAMES = {
     "python:MODULE:FUNCTION": "a function of your own: rows to an array [n, d]",
     "FOLDER": "an encoder that `pars encode` saved",
 }
+LARGEST_SIDE = 4096  # pixels; more would be a slip
 
 
 def encoder(name: str | Callable[[Any], Any], *, kind: Kind | None = None, size: int | None = None) -> Encoder:
@@ -37,6 +38,8 @@ def encoder(name: str | Callable[[Any], Any], *, kind: Kind | None = None, size:
     >>> encoder(lambda texts: [[len(text)] for text in texts], kind="text").encode(["a", "bcd"]).tolist()
     [[1.0], [3.0]]
     """
+    if size is not None and not 1 <= size <= LARGEST_SIDE:
+        raise UserError(f"size is {size}, expected a side of 1 to {LARGEST_SIDE} pixels")
     found = _made(name, kind, size)
     if kind is not None and found.kind != kind:
         wanted = {"text": "texts", "image": "images"}
