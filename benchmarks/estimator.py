@@ -154,16 +154,19 @@ def cleanlab(row: str, model: Any, rows: NoisySet, arrays: Path) -> dict[str, An
 
 
 def same_rows(rows: NoisySet, arrays: Path) -> dict[str, Any]:
-    """Share of right suggestions on the wrong labels that both flag: on those that one flags, who flags less wins."""
-    ours, *others = (np.load(arrays.with_suffix(f".{row}.npz")) for row in ("PARS", *CLEANLAB))
-    out = {}
-    for row, theirs in zip(CLEANLAB, others, strict=True):
+    """Share of right suggestions on the wrong labels that both flag: on those that one flags, who flags less wins.
+
+    With the rows of cleanlab that --work has the flags of.
+    """
+    ours, out = np.load(arrays.with_suffix(".PARS.npz")), {}
+    for row in CLEANLAB:
+        if not (path := arrays.with_suffix(f".{row}.npz")).exists():
+            continue
+        theirs = np.load(path)
         both = ours["flagged"] & theirs["flagged"] & (rows.given != rows.true)
-        right = {
-            whose: found["suggested"][both] == rows.true[both]
-            for whose, found in (("pars", ours), ("cleanlab", theirs))
-        }
-        out[row] = {whose: round(float(each.mean()), 4) for whose, each in right.items()} | {"rows": int(both.sum())}
+        right = {"pars": ours["suggested"][both], "cleanlab": theirs["suggested"][both]}
+        out[row] = {whose: round(float((labels == rows.true[both]).mean()), 4) for whose, labels in right.items()}
+        out[row]["rows"] = int(both.sum())
     return {"suggestions_right": out}
 
 

@@ -1,7 +1,8 @@
 """All of CIFAR-10 from pixels at counted budgets: trains what results/fast.jsonl lacks, in the order of ROWS.
 
     python benchmarks/fast.py --root DATA --work RUNS            # hours on two cores; stop it, call it again
-    … --only sym50                only rows whose name holds this      … --show    only print what is there
+    … --only sym50                only rows whose name holds this
+    … --show                      only print what is there, and draw accuracy over FLOP into docs/fast-*.svg
 
 RUNS holds a folder per row; a row that was stopped goes on where it was and ends in the same bytes. DATA holds
 cifar-10-batches-py and CIFAR-10_human.pt. `last`, `ema` and `best` are test accuracies in %: of the last epoch's
@@ -26,6 +27,11 @@ sys.path.append(str(Path(__file__).parents[1]))
 from benchmarks.tables import RESULTS, done, symmetric
 
 PATH = RESULTS / "fast.jsonl"
+DOCS = Path(__file__).parents[1] / "docs"
+PLOTS = {
+    "sym50": "CIFAR-10, 50 000 images, 50 % symmetric noise; names say method and budget in PFLOP",
+    "sym80": "CIFAR-10, 50 000 images, 80 % symmetric noise; names say method and budget in PFLOP",
+}
 EARLY_STOPPING: dict[str, Any] = {"data": {"holdout": 0.1}, "train": {"keep": "best-epoch"}}
 
 
@@ -86,10 +92,10 @@ def train(name: str, row: Row, root: Path, folder: Path) -> dict[str, Any]:
         "flop_by_stage": result["flop_by_stage"],
         "epochs": result["epochs"],
         "images": result["images"],
-        "last": ended["test"]["last"],
+        "last": ended["test"]["raw"],
         "ema": ended["test"]["ema"],
         "best": max(line["test"]["ema"] for line in tested),
-        "curve": [[round(line["flop"] / 1e15, 4), line["test"]["last"], line["test"]["ema"]] for line in tested],
+        "curve": [[line["stage"], line["flop"], line["test"]["raw"], line["test"]["ema"]] for line in tested],
         "commit": commit(),
         "command": "python benchmarks/fast.py --root DATA --work RUNS",
     }
@@ -108,6 +114,19 @@ def show() -> None:
         stages = ", ".join(f"{stage} {flop / 1e15:.2f}" for stage, flop in line["flop_by_stage"].items())
         numbers = " | ".join(f"{line[key]:.1f}" for key in ("last", "ema", "best"))
         print(f"| {line['row']} | {line['flop'] / 1e15:.2f} | {stages} | {line['epochs']} | {numbers} |")
+
+
+def plot(setting: str, title: str) -> None:
+    """Accuracy over FLOP of the rows whose name begins with this, into docs/."""
+    curves = {
+        line["row"].removeprefix(f"{setting} "): [
+            {"stage": stage, "flop": flop, "test": {"raw": raw, "ema": ema}} for stage, flop, raw, ema in line["curve"]
+        ]
+        for line in done(PATH)
+        if line["row"].startswith(f"{setting} ") and not line["changes"]
+    }
+    if curves:
+        report.accuracy_over_flop(curves, DOCS / f"fast-{setting}.svg", title=title)
 
 
 def main() -> None:
@@ -129,6 +148,8 @@ def main() -> None:
                 file.write(json.dumps(line) + "\n")
             print(f"{name}: {line['ema']:.2f} %", flush=True)
     show()
+    for setting, title in PLOTS.items():
+        plot(setting, title)
 
 
 if __name__ == "__main__":
