@@ -58,7 +58,7 @@ def test_the_same_command_trains_nothing_again_and_prints_the_same(
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--methods", "ce,parz"], "unknown method 'parz'; there are: pars, "),
+        (["--methods", "ce,parz"], "unknown method 'parz'; did you mean 'pars'? there are: pars, "),
         (["--methods", "ce,ce"], "--methods is 'ce,ce', expected names separated by commas, each once"),
         (["--methods", ""], "--methods is ''"),
         (["--preset", "digit"], "unknown preset 'digit'"),

@@ -20,7 +20,7 @@ Y = np.arange(60) % 3
     ("flags", "words"),
     [
         (["--preset", "cifr10"], "unknown preset 'cifr10'; there are: digits, "),
-        (["--method", "parz"], "unknown method 'parz'; there are: pars, "),
+        (["--method", "parz"], "unknown method 'parz'; did you mean 'pars'? there are: pars, "),
         (["--noise.kind", "symmetric", "--noise.rate", "2"], "noise.rate must be between 0 and 1, not 2.0"),
         (["--noise.rate", "0.5"], "noise.rate = 0.5 means nothing with noise.kind = 'none'"),
         (["--noise.kind", "symetric"], "'symetric' for argument '--noise.kind'"),
@@ -31,7 +31,7 @@ Y = np.arange(60) % 3
         (["--train.lr", "nan"], "train.lr is nan"),
         (["--train.batch-size", "0"], "train.batch_size is 0"),
         (["--method.tau", "2"], "method.tau is 2.0, expected a number from 0 to 1"),
-        (["--method.warm-up", "3"], "method.warm_up is 3 epochs, expected 0 to 2, the epochs of the run"),
+        (["--method.warm-up", "3"], "method.warm_up is 3 epochs, expected 0 to 2, for there are no more"),
         (["--method.robust", "nce+mea"], "no loss 'mea'"),
         (["--method", "ce", "--method.tau", "0.5", "--method.loss", "cee"], "no loss 'cee'"),
         (["--bogus", "3"], "--bogus"),
@@ -211,8 +211,9 @@ def flip(path: Path) -> None:
 
 
 def of_another_run(path: Path) -> None:
-    config = (path.parent / "config.toml").read_text()
-    (path.parent / "config.toml").write_text(config.replace('name = "linear"', 'name = "mlp"'))
+    for name, word in (("config.toml", 'name = "{}"'), ("inputs.json", '"model.name": "{}"')):
+        file = path.parent / name
+        file.write_text(file.read_text().replace(word.format("linear"), word.format("mlp")))
 
 
 @pytest.mark.parametrize(
@@ -244,11 +245,31 @@ def test_a_configuration_that_was_edited_badly_is_named(
     assert f"{folder / 'config.toml'}: train.epochs is -2, expected at least 1" in said
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("epochs = 2", "epochs = 3", "train.epochs is 3, but the run began with 2"),
+        ("tau = 0.95", "tau = 0.5", "method.tau is 0.5, but the run began with 0.95"),
+        ('kind = "PARS"', 'kind = "Supervised"', "method.kind is 'Supervised', but the run began with 'PARS'"),
+    ],
+)
+def test_a_run_does_not_go_on_with_other_settings(
+    before: str, after: str, said: str, unfinished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = shutil.copytree(unfinished_run, tmp_path / "run")
+    text = (folder / "config.toml").read_text()
+    assert before in text
+    if "kind" in before:
+        text = text[: text.index("[method]")] + "[method]\n" + after + text[text.index("\n[", text.index("[method]")) :]
+    (folder / "config.toml").write_text(text.replace(before, after))
+    assert f"{folder / 'config.toml'}: {said}" in refused(("resume", folder), folder, capsys)
+
+
 def test_a_loss_that_explodes_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert pars("train", *DIGITS, "--train.lr", "1e30", "--method", "ce", "--out", tmp_path / "run") == 2
     said = message(capsys)
     assert "a loss is not finite in epoch" in said
-    assert "a smaller train.lr may help" in said
+    assert "a smaller train.lr or other method settings may help" in said
 
 
 def test_a_home_folder_that_does_not_exist(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

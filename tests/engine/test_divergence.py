@@ -23,7 +23,9 @@ def test_a_loss_that_is_not_a_number_stops_the_run_and_spares_the_checkpoint(tmp
                 next(at.net.module.parameters()).fill_(float("nan"))
 
     trainer = make_trainer(Spy(tell=tell), folder=tmp_path)
-    with pytest.raises(UserError, match=r"not finite in epoch 3: \{'ce': nan\}; a smaller train\.lr may help"):
+    with pytest.raises(
+        UserError, match=r"not finite in epoch 3: \{'ce': nan\}; a smaller train\.lr or other method settings may help"
+    ):
         trainer.run()
     tensors, note = load_tensors(tmp_path / "checkpoint.safetensors")
     assert note["epoch"] == 2
@@ -40,7 +42,9 @@ def test_a_last_step_that_ruins_the_weights_leaves_no_model(tmp_path: Path) -> N
             weight.register_hook(lambda gradient: gradient * math.nan)  # type: ignore[no-untyped-call]
 
     trainer = make_trainer(Spy(tell=tell), folder=tmp_path)
-    with pytest.raises(UserError, match=r"a weight is not finite after epoch 4; a smaller train\.lr may help"):
+    with pytest.raises(
+        UserError, match=r"a weight is not finite after epoch 4; a smaller train\.lr or other method settings may help"
+    ):
         trainer.run()
     folder = RunFolder(tmp_path)
     assert not folder.model.exists()

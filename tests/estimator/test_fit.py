@@ -98,7 +98,7 @@ def test_a_network_of_ones_own_is_trained() -> None:
 @pytest.mark.parametrize(
     ("params", "said"),
     [
-        ({"method": "elf"}, "unknown method 'elf'; there are: pars"),
+        ({"method": "elf"}, "unknown method 'elf'; did you mean 'selfie'\\? there are: pars"),
         ({"method_params": {"taw": 0.9}}, "unknown key 'method.taw'; did you mean 'tau'"),
         ({"method_params": {"tau": 7}}, "method.tau is 7"),
         ({"method_params": 3}, "method_params is 3, expected a dict"),

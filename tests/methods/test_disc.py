@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -193,7 +195,9 @@ def test_published_settings() -> None:
     assert (train["optimiser"].value, train["late_momentum"].value) == ("adam", 0.1)
 
 
-@pytest.mark.parametrize(("field", "value"), [("m", 1.5), ("sigma", -0.1), ("q", 0.0), ("alpha", 0.0)])
+@pytest.mark.parametrize(
+    ("field", "value"), [("m", 1.5), ("sigma", -0.1), ("q", 0.0), ("alpha", 0.0), ("alpha", math.inf)]
+)
 def test_what_makes_no_sense_is_refused(field: str, value: float) -> None:
     with pytest.raises(UserError, match=rf"method\.{field} is {value}, expected"):
         DISC(**{field: value})  # type: ignore[arg-type]

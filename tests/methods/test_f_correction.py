@@ -227,11 +227,17 @@ def test_published_settings() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"transition": "pair"}, r"method\.noise_rate is None, expected the share of wrong labels: pair needs it"),
+        ({"transition": "pair"}, r"method\.noise_rate is None, expected the share of wrong labels, 0 to 1: pair"),
         ({"transition": "symmetric", "noise_rate": 1.2}, r"method\.noise_rate is 1\.2"),
         ({"transition": "matrix", "matrix": (1.0, 0.0, 0.0)}, r"method\.matrix has 3 numbers, expected K·K"),
         ({"transition": "matrix", "matrix": (0.9, 0.2, 0.0, 1.0)}, r"row \[0\.9, 0\.2\], expected .* whose sum is 1"),
         ({"transition": "matrix", "matrix": (1.5, -0.5, 0.0, 1.0)}, r"row \[1\.5, -0\.5\]"),
+        ({"noise_rate": 0.4}, r"method\.noise_rate is 0\.4, expected none: with --method\.transition anchor it has no"),
+        (
+            {"transition": "matrix", "noise_rate": 0.4, "matrix": (1.0, 0.0, 0.0, 1.0)},
+            r"noise_rate is 0\.4, expected none",
+        ),
+        ({"matrix": (1.0, 0.0, 0.0, 1.0)}, r"method\.matrix is given, but only --method\.transition matrix"),
         ({"outliers": 1.0}, r"method\.outliers is 1\.0"),
         ({"averaging": 1.0}, r"method\.averaging is 1\.0, expected a momentum below 1"),
         ({"warm_up": 0}, r"method\.warm_up is 0, expected 1 epoch or more"),
@@ -251,7 +257,8 @@ def test_a_matrix_that_does_not_fit_the_data_is_refused() -> None:
         state_of(never, labels, n_classes=3)
 
 
-def test_a_matrix_without_an_inverse_cannot_correct_backward() -> None:
-    uniform = LossCorrection(direction="backward", transition="symmetric", noise_rate=0.75)
-    with pytest.raises(UserError, match="T has no inverse"):
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_labels_that_say_nothing_correct_nothing(direction: Any) -> None:
+    uniform = LossCorrection(direction=direction, transition="symmetric", noise_rate=0.75)
+    with pytest.raises(UserError, match=r"method\.noise_rate 0\.75: T has no inverse"):
         state_of(uniform, random_labels(0))

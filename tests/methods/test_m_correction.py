@@ -224,7 +224,7 @@ def test_stages_add_up_to_any_run(variant: str, epochs: int) -> None:
 def test_settings_out_of_range_are_refused() -> None:
     with pytest.raises(UserError, match=r"method\.alpha is 0"):
         MCorrection(alpha=0)
-    with pytest.raises(UserError, match=r"method\.T_end is 2, expected a number above 0 and at most 1"):
+    with pytest.raises(UserError, match=r"method\.T_end is 2, expected a number from 1e-06 to 1"):
         MCorrection(T_end=2)
     with pytest.raises(UserError, match=r"method\.variant is 'hard', expected one of 'M-DYR-H', 'M-DYR-S'"):
         MCorrection(variant="hard")  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -207,6 +208,13 @@ def test_labels_that_are_all_predicted_leave_nothing_to_guess_and_training_goes_
     assert seen.lines[-1]["selection"]["confident"]["rows"] == 60
     assert seen.lines[-1]["selection"]["guessed"]["rows"] == 2 * 4  # two a step: BatchNorm needs them
     assert seen.lines[-1]["test"]["raw"] == 100
+
+
+@pytest.mark.parametrize("field", ["T", "alpha", "late_alpha", "largest_weight"])
+@pytest.mark.parametrize("value", [0.0, math.inf, math.nan])
+def test_what_makes_no_sense_is_refused(field: str, value: float) -> None:
+    with pytest.raises(UserError, match=rf"method\.{field} is {value}, expected a number"):
+        PES(**{field: value})  # type: ignore[arg-type]
 
 
 def test_stages_fill_the_run_or_say_why_not() -> None:

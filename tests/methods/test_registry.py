@@ -30,7 +30,9 @@ def test_every_method_trains_on_any_rows(name: str) -> None:
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(UserError, match=r"unknown method 'parz'; there are: .*pars, pars-paper, ce, warmup"):
+    with pytest.raises(
+        UserError, match=r"unknown method 'parz'; did you mean 'pars'\? there are: .*pars, pars-paper, ce, warmup"
+    ):
         by_name("parz")
 
 

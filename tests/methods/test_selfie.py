@@ -141,6 +141,15 @@ def test_each_run_goes_through_the_learning_rate_once_and_ends_with_all_that_was
     assert [line["notes"]["noise_rate"] for line in seen.lines][-1] <= 0.3
 
 
+@pytest.mark.parametrize(("epochs", "restarts", "at"), [(3, 2, None), (4, 2, 1), (42, 20, 1), (60, 2, 4)])
+def test_the_noise_rate_is_estimated_in_the_first_run_that_has_trained_for_an_epoch(
+    epochs: int, restarts: int, at: int | None
+) -> None:
+    task = Task(n_rows=60, n_classes=3, labels=torch.zeros(60, dtype=torch.int64), epochs=epochs)
+    found = [stage.before_epoch.keywords["estimate_at"] for stage in SELFIE(restarts=restarts).stages(task)]  # type: ignore[union-attr]
+    assert found == [at] + [None] * restarts
+
+
 def test_without_restarts_in_its_warm_up_it_is_cross_entropy() -> None:
     ours = make_trainer(SELFIE(restarts=0, warm_up_share=1.0))
     plain = make_trainer(Supervised(loss="ce"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -171,7 +173,9 @@ def test_published_settings() -> None:
     assert published(Setting()).build() == SSR()
 
 
-@pytest.mark.parametrize(("field", "value"), [("theta_r", 1.5), ("theta_s", -0.1), ("k", 0), ("alpha", 0.0)])
+@pytest.mark.parametrize(
+    ("field", "value"), [("theta_r", 1.5), ("theta_s", -0.1), ("k", 0), ("alpha", 0.0), ("alpha", math.inf)]
+)
 def test_what_makes_no_sense_is_refused(field: str, value: float) -> None:
     with pytest.raises(UserError, match=rf"method\.{field} is {value}, expected"):
         SSR(**{field: value})  # type: ignore[arg-type]

@@ -34,4 +34,6 @@ def text() -> str:
         rows.append((line.name, line.paper, *numbers, ", ".join(line.needs) or "–", line.summary))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([*lines, "", "cost: network passes of an epoch of the main stage, plain cross-entropy being 1"])
+    return "\n".join(
+        [*lines, "", "cost: network passes of an epoch of the costliest stage, plain cross-entropy being 1"]
+    )

@@ -36,6 +36,8 @@ from pars.engine.progress import Quiet, Watcher
 from pars.errors import Diverged, UserError
 from pars.methods import Epoch, Method, Step, Task
 
+REMEDY = "a smaller train.lr or other method settings may help"
+
 
 class Trainer:
     """Trains a method's networks on a data set, and can be stopped and resumed at any step with the same outcome."""
@@ -211,7 +213,7 @@ class Trainer:
         """Evaluate, log, save: in this order, so that a kill in between repeats the epoch, never skips it."""
         losses = self.meter.losses()
         if not all(np.isfinite(value) for value in losses.values()):
-            raise Diverged(f"a loss is not finite in epoch {self.epoch + 1}: {losses}; a smaller train.lr may help")
+            raise Diverged(f"a loss is not finite in epoch {self.epoch + 1}: {losses}; {REMEDY}")
         self.epoch, self.step = self.epoch + 1, 0
         name, flop = now.stage.name, self.flop
         self.spent[name] = flop - sum(spent for stage, spent in self.spent.items() if stage != name)
@@ -243,7 +245,7 @@ class Trainer:
         if self.dynamics is not None and looks:
             self.dynamics.look([net.average for net in self.nets], self.feed, self.labels, self.epoch - 1)
         if not all(learner.is_finite for learner in self.learners):
-            raise Diverged(f"a weight is not finite after epoch {self.epoch}; a smaller train.lr may help")
+            raise Diverged(f"a weight is not finite after epoch {self.epoch}; {REMEDY}")
         self.meter = EpochMeter(self.true_labels)
         if self.folder is not None:
             if last_of_stage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import replace
 
 from pars.errors import UserError
@@ -76,7 +77,9 @@ SMALL = Setting()
 def recipe(name: str, setting: Setting = SMALL) -> Recipe:
     """The published settings of the method of that name, for a data set and its noise."""
     if name not in REGISTRY:
-        raise UserError(f"unknown method {name!r}; there are: {', '.join(REGISTRY)}")
+        close = difflib.get_close_matches(name.lower(), REGISTRY, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise UserError(f"unknown method {name!r}; {hint}there are: {', '.join(REGISTRY)}")
     return REGISTRY[name].recipe(setting)
 
 

@@ -76,6 +76,13 @@ class Method:
             value = getattr(self, name)
             self.require(0 <= value <= LARGEST_WEIGHT, name, f"a number of at least 0 and at most {LARGEST_WEIGHT:g}")
 
+    def require_positive(self, *names: str, least: float = 0.0, most: float = 1e6) -> None:
+        """Above 0 and finite; `least` where a number nearly 0 leaves float32 nothing to divide by."""
+        wanted = f"a number above 0 and at most {most:g}" if not least else f"a number from {least:g} to {most:g}"
+        for name in names:
+            value = getattr(self, name)
+            self.require(value > 0 and least <= value <= most, name, wanted)
+
 
 LARGEST_RATIO = 1000  # a second batch of so many first ones, so many classes per row: more would not fit in memory
 LARGEST_WEIGHT = 1e6  # a loss times more than this leaves float32 nothing of the others
@@ -86,7 +93,7 @@ def epochs_of(share: float, epochs: int, given: int | None = None, *, name: str 
     out = round(share * epochs) if given is None else given
     if not 0 <= out <= epochs:
         raise UserError(
-            f"method.{name} is {out} epochs, expected 0 to {epochs}, the epochs of the run; "
+            f"method.{name} is {out} epochs, expected 0 to {epochs}, for there are no more; "
             f"whoever changes train.epochs has to set --method.{name.replace('_', '-')} too"
         )
     return out

@@ -111,7 +111,7 @@ class Entry:
     """Network passes of a main-stage epoch over those of cross-entropy: a forward with backward over the labelled rows
     is 1, a forward alone 1/3; of all networks together."""
     recipe: Callable[[Setting], Recipe]
-    needs: tuple[str, ...] = ()  # beyond rows and labels: "noise rate", "strong views", "unlabelled rows"
+    needs: tuple[str, ...] = ()  # beyond rows and labels: "noise rate (estimated if not given)", "strong views"
     differs: str = ""  # from its public code
     robust: bool = True  # made for noisy labels
     file: str = ""  # filled in by the registry

@@ -40,8 +40,8 @@ class DISC(Method):
         super().__post_init__()
         self.require_shares("m", "sigma", "warm_up_share")
         self.require_weights("lambda_h")
-        self.require(0 < self.q <= 1, "q", "a number above 0 and at most 1")
-        self.require(self.alpha > 0, "alpha", "a number above 0")
+        self.require_positive("q", least=1e-3, most=1.0)
+        self.require_positive("alpha")
 
     def stages(self, task: Task) -> tuple[Stage, ...]:
         warm_up = epochs_of(self.warm_up_share, task.epochs, self.warm_up)
@@ -190,6 +190,9 @@ ENTRIES = (
         cost=4.0,
         recipe=published,
         needs=("strong views",),
-        differs="the strong view of its recipe has geometric operations too",
+        differs=(
+            "the strong view of its recipe has geometric operations too; no weight decay with Adam; a choice of one "
+            "class only is not used"
+        ),
     ),
 )

@@ -51,9 +51,14 @@ class LossCorrection(Method):
         self.require(self.warm_up is None or self.warm_up >= 1, "warm_up", "1 epoch or more, to estimate T from")
         if self.transition in ("symmetric", "pair"):
             known = self.noise_rate is not None and 0 <= self.noise_rate <= 1
-            self.require(known, "noise_rate", f"the share of wrong labels: {self.transition} needs it")
+            self.require(known, "noise_rate", f"the share of wrong labels, 0 to 1: {self.transition} needs it")
+        else:
+            unused = f"none: with --method.transition {self.transition} it has no part"
+            self.require(self.noise_rate is None, "noise_rate", unused)
         if self.transition == "matrix":
             self.check_matrix()
+        elif self.matrix:
+            raise UserError("method.matrix is given, but only --method.transition matrix makes use of it")
 
     def check_matrix(self) -> None:
         k = math.isqrt(len(self.matrix))
@@ -100,8 +105,9 @@ class LossCorrection(Method):
         for label in sorted(set(labels[labels >= 0].tolist())):
             if not transition[:, label].any():
                 raise UserError(f"method.matrix says that no row is labelled {label}, but some are")
-        if self.direction == "backward" and not condition(transition) <= LARGEST_CONDITION:
-            raise UserError("method.direction is backward, but T has no inverse: such labels do not tell classes apart")
+        if not condition(transition) <= LARGEST_CONDITION:
+            name, value = ("matrix", "") if self.transition == "matrix" else ("noise_rate", f" {self.noise_rate}")
+            raise UserError(f"method.{name}{value}: T has no inverse, such labels do not tell classes apart")
 
     def first_step(self, at: Step) -> Losses:
         """Cross-entropy on the given labels, and a memory of what is predicted meanwhile."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pars.losses import class_balance, cross_entropy, reduce
-from pars.methods.base import LARGEST_WEIGHT, Method, Task, epochs_of
+from pars.methods.base import Method, Task, epochs_of
 from pars.methods.catalogue import Cited, Entry, Recipe, Setting, code, paper
 from pars.methods.epoch import Epoch
 from pars.methods.parts.beta_mixture import BINS, beta_split, noisy_probability
@@ -44,10 +44,10 @@ class MCorrection(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require(0 < self.alpha <= LARGEST_WEIGHT, "alpha", f"a number above 0 and at most {LARGEST_WEIGHT:g}")
+        self.require_positive("alpha")
         self.require_weights("rho")
         self.require_shares("warm_up_share", "dynamic_share", "T_share")
-        self.require(0 < self.T_end <= 1, "T_end", "a number above 0 and at most 1")
+        self.require_positive("T_end", least=1e-6, most=1.0)
 
     def stages(self, task: Task) -> tuple[Stage, ...]:
         warm_up = epochs_of(self.warm_up_share, task.epochs, self.warm_up)
@@ -109,7 +109,7 @@ class MCorrection(Method):
         guess = at.net.predict(at.batch.weak)
         at.chose("clean", at.batch, guess, noisy < 0.5)
         done = min(1.0, at.epoch / (epochs - 1)) if epochs > 1 else 1.0
-        z = (guess.float() / (1 + done * (self.T_end - 1))).softmax(dim=1)
+        z = (guess.float() / (1 - done + done * self.T_end)).softmax(dim=1)
         target = bootstrapped(at.batch.labels, z, noisy)
         logits = at.net(mix_by_trust(at.batch.weak, noisy, partner))
         return self.losses(logits, (target + target[partner]) / 2)
@@ -170,7 +170,10 @@ ABOUT: dict[str, Any] = {
     "year": 2019,
     "link": "https://arxiv.org/abs/1904.11238",
     "cost": 2.0,
-    "differs": "the posterior cannot turn up at small losses; a fit that finds one component only is not used",
+    "differs": (
+        "the posterior cannot turn up at small losses; a fit that finds one component only is not used; guessing "
+        "leaves BatchNorm's averages alone"
+    ),
 }
 ENTRIES = (
     Entry(

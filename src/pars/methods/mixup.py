@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pars.methods.base import LARGEST_WEIGHT, Method, Task
+from pars.methods.base import Method, Task
 from pars.methods.catalogue import Entry, Recipe, Setting, code, ours, third_party
 from pars.methods.parts.mixing import mixup_loss
 from pars.methods.stage import Losses, Stage
@@ -19,7 +19,7 @@ class Mixup(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require(0 < self.alpha <= LARGEST_WEIGHT, "alpha", f"a number above 0 and at most {LARGEST_WEIGHT:g}")
+        self.require_positive("alpha")
 
     def stages(self, task: Task) -> tuple[Stage, ...]:
         return (Stage("train", task.epochs, self.step),)

@@ -43,8 +43,8 @@ class PES(Method):
         super().__post_init__()
         self.require_shares("T1_share", "T2_share", "ramp")
         self.require_weights("lambda_u", "refine_lr")
-        for name in ("T", "alpha", "late_alpha", "largest_weight"):
-            self.require(getattr(self, name) > 0, name, "a number above 0")
+        self.require_positive("alpha", "late_alpha", "largest_weight")
+        self.require_positive("T", least=1e-3)
 
     def stages(self, task: Task) -> tuple[Stage, ...]:
         first = epochs_of(self.T1_share, task.epochs, self.T1, name="T1")
@@ -227,7 +227,10 @@ ENTRIES = (
         summary="stops early, trains a fresh last layer briefly, then MixMatch with the rows whose label is predicted",
         cost=3.0,
         recipe=published,
-        differs="refining the last layer counts among the epochs; guessing leaves BatchNorm's averages alone",
+        differs=(
+            "refining the last layer counts among the epochs, of the curves too; guessing leaves BatchNorm's averages "
+            "alone"
+        ),
         **ABOUT,
     ),
     Entry(
@@ -236,7 +239,9 @@ ENTRIES = (
         summary="PES without MixMatch: cross-entropy on the rows whose label is predicted",
         cost=1 + 2 / 3,
         recipe=published_cs,
-        differs="the last layer alone is refined, not a ResNet's last block; no rows are held out to choose an epoch",
+        differs=(
+            "the last layer alone is refined, not first a ResNet's last block; no rows are held out to choose an epoch"
+        ),
         **ABOUT,
     ),
 )

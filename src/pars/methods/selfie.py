@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Self
 
 import torch
@@ -53,11 +54,13 @@ class SELFIE(Method):
     def stages(self, task: Task) -> tuple[Stage, ...]:
         runs = self.restarts + 1
         ends = [-(-task.epochs * run // runs) for run in range(runs + 1)]
-        return tuple(self.run(task, index, ends[index + 1] - ends[index]) for index in range(runs))
+        lengths = [end - begin for begin, end in pairwise(ends)]
+        learns = next((index for index, epochs in enumerate(lengths) if epochs > 1), None)  # enough to estimate by
+        return tuple(self.run(task, index, epochs, first=index == learns) for index, epochs in enumerate(lengths))
 
-    def run(self, task: Task, index: int, epochs: int) -> Stage:
+    def run(self, task: Task, index: int, epochs: int, *, first: bool) -> Stage:
         warm_up = epochs_of(self.warm_up_share, epochs, self.warm_up) if epochs else 0
-        estimate = early(task.epochs) if self.noise_rate is None and index == 0 else None
+        estimate = min(early(task.epochs), epochs - 1) if self.noise_rate is None and first else None
         return Stage(
             f"run-{index + 1}",
             epochs,

@@ -126,6 +126,7 @@ ENTRIES = (
         summary="learns a sparse noise vector for each row beside the network, so that wrong labels need not be fitted",
         cost=1.0,
         recipe=published,
+        differs="a small run begins with larger noise vectors (sigma)",
         **ABOUT,
     ),
     Entry(
@@ -135,7 +136,7 @@ ENTRIES = (
         cost=2.0,
         recipe=published_plus,
         needs=("strong views",),
-        differs="the strong view crops before AutoAugment, not after it, and paints no square over",
+        differs="as sop; the strong view crops before AutoAugment, not after it, and paints no square over",
         **ABOUT,
     ),
 )

@@ -42,7 +42,7 @@ class SSR(Method):
         self.require_shares("theta_r", "theta_s")
         self.require_weights("lambda_fc")
         self.require(self.k >= 1, "k", "at least 1 neighbour")
-        self.require(self.alpha > 0, "alpha", "a number above 0")
+        self.require_positive("alpha")
 
     def stages(self, task: Task) -> tuple[Stage, ...]:
         draws = {"labelled": Draw(balanced_rows)} | ({"all": Draw("all")} if self.lambda_fc else {})
@@ -157,7 +157,9 @@ ENTRIES = (
         summary="before each epoch relabels sure rows and keeps those whose nearest neighbours agree; mixup on them",
         cost=2 + 1 / 3,
         recipe=published,
-        differs="an unlabelled row takes part once the classifier is sure of it",
+        differs=(
+            "an unlabelled row takes part once the classifier is sure of it; a choice of one class only is not used"
+        ),
         **ABOUT,
     ),
     Entry(

@@ -1,4 +1,4 @@
-"""What a run was given: checksums of its data, so that it goes on with the same, and what of it came from Python."""
+"""What a run was given: settings and checksums of data, so that it goes on with the same; what came from Python."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ from pars.noise import NoiseRecord, labels_sha256
 
 Given = dict[str, bool]
 """Whether the `dataset` and the `networks` of a run were given from Python, where no configuration can name them."""
+
+
+FREE = {"device", "data.name", "data.root", "noise.path", "train.checkpoint_every", "train.checkpoint_seconds"}
+"""Settings that may change while a run is stopped: where it runs, where its data lies (checksums say which)."""
 
 
 def describe_data(dataset: Dataset) -> dict[str, Any]:
@@ -54,23 +58,45 @@ def checksum(inputs: Inputs) -> str:
     return digest.hexdigest()
 
 
-def dumps(data: Mapping[str, Any], given: Given) -> str:
+def dumps(data: Mapping[str, Any], given: Given, settings: Mapping[str, Any]) -> str:
     """The text of inputs.json."""
-    return json.dumps({"given_from_python": given, "data": data}, indent=2) + "\n"
+    return json.dumps({"given_from_python": given, "data": data, "settings": settings}, indent=2) + "\n"
 
 
 def read(folder: RunFolder) -> tuple[dict[str, Any], Given]:
     """The data of a run as `describe_data` saw it when it began, and what was given from Python."""
+    content = read_content(folder)
+    return content["data"], content["given_from_python"]
+
+
+def read_content(folder: RunFolder) -> dict[str, Any]:
     try:
         content = json.loads(folder.inputs.read_text(encoding="utf-8"))
-        data, given = content["data"], content["given_from_python"]
-        if isinstance(data, dict) and all(isinstance(given[key], bool) for key in ("dataset", "networks")):
-            return data, given
+        tables, given = (content["data"], content["settings"]), content["given_from_python"]
+        if all(isinstance(table, dict) for table in tables) and all(
+            isinstance(given[key], bool) for key in ("dataset", "networks")
+        ):
+            return dict(content)
     except FileNotFoundError:
         raise UserError(f"{folder.inputs} is missing: it says which data the run was begun with") from None
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise UserError(f"{folder.inputs} is damaged: {error!r}") from error
     raise UserError(f"{folder.inputs} is damaged: expected what a run was given")
+
+
+def describe_settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a configuration decides what a run becomes, under dotted keys, as JSON values."""
+    plain = json.loads(json.dumps(config))
+    return {key: value for key, value in flat(plain) if key not in FREE}
+
+
+def check_settings(folder: RunFolder, config: Mapping[str, Any]) -> None:
+    """Refuse other settings than the run began with: half of it would be of the one kind, half of the other."""
+    then, now = read_content(folder)["settings"], describe_settings(config)
+    for key in then | now:
+        if then.get(key) != now.get(key):
+            was, now_is = (reprlib.repr(each.get(key)) for each in (then, now))
+            raise UserError(f"{folder.config}: {key} is {now_is}, but the run began with {was}")
 
 
 def check_given(folder: RunFolder, given: Given, **now: object) -> None:

@@ -150,7 +150,7 @@ def some_rows(inputs: data.Inputs, seed: int, n: int = 1024) -> npt.NDArray[np.f
 def first_files(folder: RunFolder, config: RunConfig, prepared: Prepared, given: inputs.Given) -> dict[Path, str]:
     """The part of a run folder that is known before training; config.toml last, for it makes the folder a run."""
     return {
-        folder.inputs: inputs.dumps(prepared.data_record, given),
+        folder.inputs: inputs.dumps(prepared.data_record, given, inputs.describe_settings(toml.to_dict(config))),
         folder.noise: prepared.noise.to_json() + "\n",
         folder.labels: labels_csv(prepared.data),
         folder.config: toml.dumps(config),

@@ -67,6 +67,7 @@ def resume(
         return summarise(report.read_metrics(folder.metrics))
     then, given = inputs.read(folder)
     inputs.check_given(folder, given, dataset=dataset, networks=networks)
+    inputs.check_settings(folder, toml.to_dict(config))
     with folder.lock():
         prepared = prepare(config, dataset)
         inputs.check_same(folder, then, prepared.data_record, prepared.noise, prepared.data.name)
