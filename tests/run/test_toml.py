@@ -59,7 +59,7 @@ def other_values(hint: Any, value: Any) -> Iterator[Any]:
     elif origin is Literal:
         yield from (option for option in options if option != value)
     elif origin is tuple:
-        yield from ((7, 5), (0.5, 0.75), (5, 4, 3, 2, 1))
+        yield from ((7, 5), (0.5, 0.75), (5, 4, 3, 2, 1), (0.5, 0.5, 0.25, 0.75))
     elif hint is bool:
         yield not value
     elif hint is int:
@@ -77,6 +77,7 @@ BASES = [
     RunConfig(noise=NoiseConfig(kind="file", path="x.npy")),
     *(RunConfig(method=by_name(name)) for name in REGISTRY),
     RunConfig(method=LossCorrection(transition="symmetric", noise_rate=0.3)),
+    RunConfig(method=LossCorrection(transition="matrix", matrix=(1.0, 0.0, 0.0, 1.0))),
 ]
 
 
