@@ -14,6 +14,9 @@ from torch import Tensor, nn
 from pars.errors import UserError
 from pars.methods.stage import Stage, State
 
+LARGEST_RATIO = 1000  # a second batch of so many first ones, so many classes per row: more would not fit in memory
+LARGEST_WEIGHT = 1e6  # a loss times more than this leaves float32 nothing of the others
+
 
 @dataclass(frozen=True)
 class Task:
@@ -76,16 +79,12 @@ class Method:
             value = getattr(self, name)
             self.require(0 <= value <= LARGEST_WEIGHT, name, f"a number of at least 0 and at most {LARGEST_WEIGHT:g}")
 
-    def require_positive(self, *names: str, least: float = 0.0, most: float = 1e6) -> None:
+    def require_positive(self, *names: str, least: float = 0.0, most: float = LARGEST_WEIGHT) -> None:
         """Above 0 and finite; `least` where a number nearly 0 leaves float32 nothing to divide by."""
         wanted = f"a number above 0 and at most {most:g}" if not least else f"a number from {least:g} to {most:g}"
         for name in names:
             value = getattr(self, name)
             self.require(value > 0 and least <= value <= most, name, wanted)
-
-
-LARGEST_RATIO = 1000  # a second batch of so many first ones, so many classes per row: more would not fit in memory
-LARGEST_WEIGHT = 1e6  # a loss times more than this leaves float32 nothing of the others
 
 
 def epochs_of(share: float, epochs: int, given: int | None = None, *, name: str = "warm_up") -> int:

@@ -23,7 +23,7 @@ class FixMatch(Method):
         super().__post_init__()
         self.require_shares("tau")
         self.require_weights("lambda_u")
-        self.require(0 < self.mu <= LARGEST_RATIO, "mu", f"a number above 0 and at most {LARGEST_RATIO}")
+        self.require_positive("mu", most=LARGEST_RATIO)
 
     def stages(self, task: Task) -> tuple[Stage, ...]:
         return (Stage("train", task.epochs, self.step, {"more": Draw("all", self.mu)}),)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, grad_and_value, jvp, vjp, vmap
 
 from pars.losses import cross_entropy, reduce
-from pars.methods.base import LARGEST_WEIGHT, Method, Task, epochs_of
+from pars.methods.base import Method, Task, epochs_of
 from pars.methods.catalogue import Entry, Recipe, Setting, ours, third_party
 from pars.methods.epoch import Epoch
 from pars.methods.network import Network, batch_statistics
@@ -44,7 +44,7 @@ class MLNT(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require(0 < self.a <= LARGEST_WEIGHT, "a", f"a number above 0 and at most {LARGEST_WEIGHT:g}")
+        self.require_positive("a")
         self.require_weights("eta")
         self.require_shares("rho", "ramp", "start", "pretrain_share")
         for name in ("M", "neighbours"):

@@ -92,11 +92,8 @@ def describe_settings(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_settings(folder: RunFolder, config: Mapping[str, Any]) -> None:
     """Refuse other settings than the run began with: half of it would be of the one kind, half of the other."""
-    then, now = read_content(folder)["settings"], describe_settings(config)
-    for key in then | now:
-        if then.get(key) != now.get(key):
-            was, now_is = (reprlib.repr(each.get(key)) for each in (then, now))
-            raise UserError(f"{folder.config}: {key} is {now_is}, but the run began with {was}")
+    for key, (was, now) in differences(read_content(folder)["settings"], describe_settings(config)).items():
+        raise UserError(f"{folder.config}: {key} is {reprlib.repr(now)}, but the run began with {reprlib.repr(was)}")
 
 
 def check_given(folder: RunFolder, given: Given, **now: object) -> None:
@@ -115,16 +112,23 @@ def check_same(
 ) -> None:
     """Refuse other rows, other classes or other labels than the run began with."""
     different = f"{name} is not the data that the run in {folder.path} began with"
-    old, new = dict(flat(then)), dict(flat(now))
-    for key in old | new:
-        if old.get(key) != new.get(key):
-            raise UserError(f"{different}: {key} was {reprlib.repr(old.get(key))} and is {reprlib.repr(new.get(key))}")
+    for key, (was, is_now) in differences(dict(flat(then)), dict(flat(now))).items():
+        raise UserError(f"{different}: {key} was {reprlib.repr(was)} and is {reprlib.repr(is_now)}")
     try:
         recorded = NoiseRecord.from_json(folder.noise.read_text(encoding="utf-8"))
     except (OSError, ValueError, UserError) as error:
         raise UserError(f"{folder.noise} is missing or damaged: {error}") from error
     if recorded != noise:
         raise UserError(f"{different}: its labels after the noise are not those of {folder.noise}; another label file?")
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Old and new values of what is not the same, by key; none for what is missing.
+
+    >>> differences({"a": 1, "b": 2}, {"b": 3, "a": 1})
+    {'b': (2, 3)}
+    """
+    return {key: (old.get(key), new.get(key)) for key in {**old, **new} if old.get(key) != new.get(key)}
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

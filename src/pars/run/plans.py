@@ -43,7 +43,7 @@ def in_shares(config: RunConfig) -> RunConfig:
 def differences(config: RunConfig, found: RunConfig) -> dict[str, tuple[Any, Any]]:
     """What a run's configuration has otherwise than asked for, by key; what a budget chooses may differ."""
     asked, there = (dict(inputs.flat(toml.to_dict(each))) for each in (config, found))
-    out = {key: (asked.get(key), there.get(key)) for key in asked | there if asked.get(key) != there.get(key)}
+    out = inputs.differences(asked, there)
     if config.train.budget and found.train.budget:
         free = [key for key in out if f"{key}_share" in asked and key not in asked]  # a length left to a share
         out = {key: both for key, both in out.items() if key not in ("train.epochs", *free)}
