@@ -28,7 +28,7 @@ import torch
 
 from pars import run
 from pars.data import Dataset, Split
-from pars.engine import RowCost, RowCounts, Trainer, epoch_costs
+from pars.engine import NetworkCost, RowCounts, Trainer, epoch_costs
 from pars.methods import REGISTRY, by_name
 from pars.noise import NoiseConfig
 
@@ -61,7 +61,7 @@ def features() -> Iterator[Cell]:
 def epochs_of(name: str, passes: float) -> int:
     """So many epochs that a run has about this many network passes per row, counted on a miniature."""
     method, epochs = run.preset("features")(NoiseConfig(), name).method, 20
-    row, costs = RowCounts(every=1, labelled=1, per_epoch=1, n_classes=10), [RowCost(1 / 3, 1.0)] * method.networks
+    row, costs = RowCounts(every=1, labelled=1, per_epoch=1, n_classes=10), [NetworkCost(1 / 3, 1.0)] * method.networks
     for _ in range(2):
         counted = sum(passed for _, passed in epoch_costs(method, epochs, row, costs))
         epochs = max(2, round(epochs * passes / counted))

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from engine.helpers import Recorder, make_trainer, network, toy, views
-from pars.engine import Plan, RowCost, RowCounts, TrainConfig, Trainer, epoch_costs, plan
+from pars.engine import NetworkCost, Plan, RowCounts, TrainConfig, Trainer, epoch_costs, plan
 from pars.engine.plan import nearest_share, plan_for
 from pars.errors import UserError
 from pars.methods import PARS, REGISTRY, Method, Supervised, Task, by_name
@@ -21,7 +21,7 @@ PER_EPOCH = 7 * 16  # steps of so many rows: more than there are labels
 CONFIG = TrainConfig(batch_size=16, lr=0.05, ema=0.9, steps_per_epoch=7, dynamics_every=0, evaluate_every=1000)
 # Looks at all rows in each epoch or in one, stages that cost differently, passes beside the step's own, two networks.
 SEVERAL = ("pars", "co-teaching-plus", "mlnt", "md-dyr-sh", "fixmatch", "pes", "disc", "ssr+")
-PASS = RowCost(1 / 3, 1.0)
+PASS = NetworkCost(1 / 3, 1.0)
 ROWS = RowCounts(every=100, labelled=100, per_epoch=100, n_classes=3)
 TASK = Task(100, 3, torch.arange(100) % 3, 1)
 
@@ -40,12 +40,12 @@ def passes_for(method: Method, budget: float) -> Plan:
     return plan_for(method, budget * 100 / 1e15, TASK, ROWS, (PASS,) * method.networks)
 
 
-@pytest.mark.parametrize("name", SEVERAL)
-def test_a_run_with_few_labels_costs_what_was_planned_and_not_more_than_its_budget(name: str) -> None:
+@pytest.mark.parametrize(("name", "optimiser"), [*((name, "sgd") for name in SEVERAL), ("pars", "muon")])
+def test_a_run_with_few_labels_costs_what_was_planned_and_not_more_than_its_budget(name: str, optimiser: Any) -> None:
     method = by_name(name)
     row = trainer_of(method, replace(CONFIG, epochs=30)).learners[0].cost.training
     epochs = 26 if name == "md-dyr-sh" else 12
-    config = replace(CONFIG, budget=epochs * PER_EPOCH * row * REGISTRY[name].cost / 1e15)
+    config = replace(CONFIG, optimiser=optimiser, budget=epochs * PER_EPOCH * row * REGISTRY[name].cost / 1e15)
     made = plan_of(method, config)
     trainer = trainer_of(made.method, replace(config, epochs=made.epochs), planned=made.by_epoch)
     trainer.run()

@@ -13,7 +13,7 @@ from pars.engine.position import check_state, read_position
 from pars.errors import UserError
 
 METER = {"loss/raw": torch.tensor(1.0), "loss/steps": torch.tensor(2.0), "selection/raw": torch.zeros(len(COUNTS))}
-NOTE = {"epoch": 1, "step": 2, "work": [[3, 40]], "meter": ["loss/steps", "selection/raw", "loss/raw"]} | {
+NOTE = {"epoch": 1, "step": 2, "work": [[3, 40, 5]], "meter": ["loss/steps", "selection/raw", "loss/raw"]} | {
     "spent": {"warm-up": 5e9}
 }
 WHERE = Path("run/checkpoint.safetensors")
@@ -21,7 +21,7 @@ WHERE = Path("run/checkpoint.safetensors")
 
 def test_a_note_that_fits_is_read() -> None:
     at = read_position(NOTE, METER, WHERE, epochs=4, steps=3, networks=1)
-    assert (at.epoch, at.step, at.work) == (1, 2, ((3, 40),))
+    assert (at.epoch, at.step, at.work) == (1, 2, ((3, 40, 5),))
     assert at.spent == {"warm-up": 5e9}
     assert list(at.meter) == NOTE["meter"]
     end = read_position(NOTE | {"epoch": 4, "step": 0, "meter": []}, {}, WHERE, epochs=4, steps=3, networks=1)
@@ -40,10 +40,10 @@ def test_a_note_that_fits_is_read() -> None:
         ({"step": -1}, "step is -1, expected 0 to 3"),
         ({"step": 4}, "step is 4, expected 0 to 3"),
         ({"epoch": 4}, "step is 2, expected 0 to 0"),
-        ({"work": []}, r"work is \[\], expected 1 pair"),
-        ({"work": [[1, 2], [3, 4]]}, "expected 1 pair"),
-        ({"work": [[1]]}, "expected 1 pair"),
-        ({"work": [[1, -2]]}, "expected row counts"),
+        ({"work": []}, r"work is \[\], expected three counts for each of 1"),
+        ({"work": [[1, 2, 0], [3, 4, 0]]}, "expected three counts"),
+        ({"work": [[1, 2]]}, "expected three counts"),
+        ({"work": [[1, -2, 0]]}, "expected counts of at least 0"),
         ({"work": 3}, "work is 3"),
         ({"spent": {}}, "spent is {}, expected the FLOP of each stage"),
         ({"spent": {"main": -1.0}}, "expected the FLOP of each stage"),

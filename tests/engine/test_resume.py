@@ -25,6 +25,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "pars with dropout": {"method": PARS(warm_up=1, tau=0.5, teacher="average", ramp=0.5), "dropout": 0.3},
     "the paper's pars": {"method": PARS.paper(warm_up=1, tau=0.5)},
     "plain": {"method": Supervised(), "config": replace(SHORT, momentum=0.0, checkpoint_every=3)},
+    "muon": {"method": PARS(warm_up=2, tau=0.5), "config": replace(SHORT, optimiser="muon", nesterov=True)},
     "best epoch kept": {"method": PARS(warm_up=1, tau=0.5), "config": replace(SHORT, lr=1.0, keep="best-epoch")},
     "two networks and row state": {"method": Peers(), "dropout": 0.3, "config": replace(SHORT, nesterov=True)},
 }

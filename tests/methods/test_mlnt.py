@@ -19,7 +19,7 @@ from torch.func import functional_call
 from torch.utils.flop_counter import FlopCounterMode
 
 from pars.engine import TrainConfig, Trainer
-from pars.engine.flops import row_cost
+from pars.engine.flops import network_cost
 from pars.errors import UserError
 from pars.losses import cross_entropy, reduce
 from pars.methods import Batch, Losses, Method, Network, Setting, Stage, Step, Task, mlnt
@@ -232,7 +232,7 @@ def test_the_work_is_counted(second_order: bool) -> None:
     p, method = Problem(flat), MLNT(M=10, second_order=second_order)
     p.view = random(6, 32)
     p.module = build(ModelConfig(name="mlp", hidden=(32,) * 6, batch_norm=True), (32,), 3, seed=0)
-    cost, at = row_cost(p.module, p.view), meta_step_of(method, p)
+    cost, at = network_cost(p.module, p.view), meta_step_of(method, p)
     with FlopCounterMode(display=False) as counter:
         torch.autograd.backward(sum(method.meta_step(at).values(), torch.zeros(())))
     counted = at.net.forwards * cost.forward + at.net.backwards * cost.training

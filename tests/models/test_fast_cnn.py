@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pars.engine.flops import row_cost
+from pars.engine.flops import network_cost
 from pars.models import FastCNN, ModelConfig, build
 from pars.models.whitening import Signs
 
@@ -54,7 +54,7 @@ def multiply_adds(w: int, filters: int) -> float:
 )
 def test_its_cost_is_that_of_its_convolutions(width: int, signs: Signs, mflop: float) -> None:
     net = build(ModelConfig(name="fast_cnn", width=width, whitening=signs), (3, 32, 32), 10, seed=0)
-    cost = row_cost(net, torch.zeros(2, 3, 32, 32))
+    cost = network_cost(net, torch.zeros(2, 3, 32, 32))
     filters = {"both": 24, "one": 12}[signs]
     assert cost.forward == 2 * multiply_adds(width, filters)
     assert cost.forward / 1e6 == pytest.approx(mflop, abs=0.1)

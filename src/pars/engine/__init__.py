@@ -4,7 +4,7 @@ from pars.engine.checkpoint import load_module, load_tensors
 from pars.engine.config import TrainConfig
 from pars.engine.device import DeviceName, resolve_device
 from pars.engine.feed import as_tensor
-from pars.engine.flops import RowCost
+from pars.engine.flops import NetworkCost
 from pars.engine.folder import RunFolder, write_json
 from pars.engine.interrupt import Interrupted, catch_interrupt
 from pars.engine.keep import Keep
@@ -21,9 +21,9 @@ __all__ = [
     "DeviceName",
     "Interrupted",
     "Keep",
+    "NetworkCost",
     "Plan",
     "Quiet",
-    "RowCost",
     "RowCounts",
     "RunFolder",
     "TrainConfig",

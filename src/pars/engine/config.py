@@ -19,7 +19,7 @@ class TrainConfig:
     budget: float = 0.0  # PFLOP; above 0 the epochs, and the warm-up, follow from it (docs/compare.md)
     batch_size: int = 128
     steps_per_epoch: int | None = None  # none = one pass over the labelled rows; else labelled rows are cycled
-    optimiser: Literal["sgd", "adam"] = "sgd"
+    optimiser: Literal["sgd", "adam", "muon"] = "sgd"
     lr: float = 0.03
     momentum: float = 0.9  # adam: its first beta
     weight_decay: float = 5e-4

@@ -1,4 +1,4 @@
-"""What a row costs in floating-point operations, by torch's own counter."""
+"""What a network costs in floating-point operations, by torch's own counter."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ PFLOP = 1e15
 
 
 @dataclass(frozen=True)
-class RowCost:
-    """FLOP per row of a forward alone, and of a forward with its backward."""
+class NetworkCost:
+    """FLOP per row of a forward alone and of a forward with its backward, and per step of an update of the weights."""
 
     forward: float
     training: float
+    update: float = 0.0  # nothing but what Muon multiplies counts: the rest is a thousandth of a step
 
 
-def row_cost(module: nn.Module, example: Tensor) -> RowCost:
+def network_cost(module: nn.Module, example: Tensor, update: float = 0.0) -> NetworkCost:
     """Count once for a network and an input shape; `example` is [B, ...] with B >= 2 for BatchNorm's sake."""
     probe = copy.deepcopy(module).train()
     with FlopCounterMode(display=False) as counter, torch.no_grad():
@@ -28,7 +29,7 @@ def row_cost(module: nn.Module, example: Tensor) -> RowCost:
     forward = counter.get_total_flops()
     with FlopCounterMode(display=False) as counter:
         probe(example).sum().backward()
-    return RowCost(forward / len(example), counter.get_total_flops() / len(example))
+    return NetworkCost(forward / len(example), counter.get_total_flops() / len(example), update)
 
 
 def fits(flop: float, budget: float) -> bool:

@@ -14,8 +14,9 @@ from pars import seeds
 from pars.engine import checkpoint as ck
 from pars.engine.config import TrainConfig
 from pars.engine.ema import decay_at, make_average, update_average
-from pars.engine.flops import row_cost
+from pars.engine.flops import network_cost
 from pars.engine.fresh import choose_trained, restart
+from pars.engine.muon import Muon, hidden_weights, update_flop
 from pars.engine.schedule import learning_rate, momentum
 from pars.methods import Method, Network, RowParameter, Stage, State
 from pars.methods.network import head_of
@@ -41,13 +42,23 @@ class Learner:
         self.parameters, self.averaged = tuple(module.parameters()), tuple(self.net.average.parameters())
         self.trainable = [p for p in self.parameters if p.requires_grad]  # a user's network may have frozen parts
         self.run_config = self.config = config
-        self.cost = row_cost(module, example)
-        self.optimiser = self._optimiser()
+        self.cost = network_cost(module, example)
+        self.updating = 0  # FLOP of the optimiser so far
+        self.optimiser, self.update_cost = self._optimiser(), update_flop(module, config.optimiser)
 
     def _optimiser(self) -> optim.Optimizer:
         c, parameters = self.config, [*self.parameters, *self.net.attached.parameters()]
         if c.optimiser == "adam":
             return optim.Adam(parameters, lr=c.lr, betas=(c.momentum, 0.999), weight_decay=c.weight_decay, foreach=True)
+        if c.optimiser == "muon":
+            return Muon(
+                parameters,
+                hidden_weights(self.net.module),
+                lr=c.lr,
+                momentum=c.momentum,
+                weight_decay=c.weight_decay,
+                nesterov=c.nesterov,
+            )
         return optim.SGD(
             parameters,
             lr=c.lr,
@@ -69,6 +80,7 @@ class Learner:
             self.config = config
             self.optimiser = self._optimiser()
         choose_trained(self.net.module, self.trainable, stage.trains)
+        self.update_cost = update_flop(self.net.module, self.config.optimiser)
 
     def update(self, step: int, curve: Curve) -> None:
         """Apply the gradients of step `step` (from 0) of the run."""
@@ -82,6 +94,7 @@ class Learner:
         else:
             group["momentum"] = beta
         self.optimiser.step()
+        self.updating += self.update_cost
         self.optimiser.zero_grad(set_to_none=True)
         decay = decay_at(step - curve.averaged_from, decay=self.config.ema, ramp=self.config.ema_ramp)
         update_average(self.averaged, self.parameters, decay)
@@ -89,7 +102,12 @@ class Learner:
     @property
     def flop(self) -> float:
         """Floating-point operations of training so far, evaluation not counted."""
-        return self.net.forwards * self.cost.forward + self.net.backwards * self.cost.training
+        return self.net.forwards * self.cost.forward + self.net.backwards * self.cost.training + self.updating
+
+    @property
+    def work(self) -> list[int]:
+        """Rows passed forward only, rows passed forward and back, and FLOP of the optimiser, so far."""
+        return [self.net.forwards, self.net.backwards, self.updating]
 
     def weights(self, index: int) -> dict[str, Tensor]:
         """Averaged and raw weights under the names of a model file."""
@@ -109,11 +127,12 @@ class Learner:
             | ck.optimiser_tensors(f"optimiser.{index}.", self.optimiser)
         )
 
-    def load(self, index: int, tensors: Mapping[str, Tensor], where: Path) -> None:
+    def load(self, index: int, tensors: Mapping[str, Tensor], work: tuple[int, int, int], where: Path) -> None:
         ck.load_module(f"average.{index}.", self.net.average, tensors, where)
         ck.load_module(f"raw.{index}.", self.net.module, tensors, where)
         ck.load_module(f"attached.{index}.", self.net.attached, tensors, where)
         ck.load_optimiser(f"optimiser.{index}.", self.optimiser, tensors, where)
+        self.net.forwards, self.net.backwards, self.updating = work
 
 
 @torch.no_grad()

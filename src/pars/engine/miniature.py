@@ -18,7 +18,7 @@ import torch
 from pars import augment
 from pars.data import Dataset, Split
 from pars.engine.config import TrainConfig
-from pars.engine.flops import RowCost
+from pars.engine.flops import NetworkCost
 from pars.engine.meters import EpochMeter
 from pars.engine.order import Scheduled
 from pars.engine.trainer import Trainer
@@ -39,6 +39,7 @@ class RowCounts:
     labelled: int
     per_epoch: int
     n_classes: int
+    steps: int = 0  # of an epoch: each updates the weights
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class StageCost:
 
 
 @lru_cache(maxsize=64)
-def stage_costs(method: Method, epochs: int, rows: RowCounts, costs: tuple[RowCost, ...]) -> dict[str, StageCost]:
+def stage_costs(method: Method, epochs: int, rows: RowCounts, costs: tuple[NetworkCost, ...]) -> dict[str, StageCost]:
     """What the stages of a run of so many epochs cost, by name, with networks of these costs per row."""
     stages: dict[str, list[float]] = {}
     for stage, flop in epoch_costs(method, epochs, rows, costs):
@@ -69,7 +70,7 @@ def stage_costs(method: Method, epochs: int, rows: RowCounts, costs: tuple[RowCo
     return {name: StageCost.of(flops) for name, flops in stages.items()}
 
 
-def epoch_costs(method: Method, epochs: int, rows: RowCounts, costs: Sequence[RowCost]) -> list[tuple[str, float]]:
+def epoch_costs(method: Method, epochs: int, rows: RowCounts, costs: Sequence[NetworkCost]) -> list[tuple[str, float]]:
     """The stage of each epoch, and what it costs in FLOP with networks of these costs per row.
 
     A few methods pass some rows more often than others, as labels and predictions agree or not: DISC passes those that
@@ -103,18 +104,20 @@ class Miniature(Trainer):
             seed=0,
         )
         self.learners = []  # nothing to step
+        self._steps = rows.steps
         self._look, self._step = rows.every / n, rows.per_epoch / LABELLED
         self._stages: list[str] = []
         self._work: list[list[tuple[float, float]]] = []  # of each epoch and network: rows forward, forward and back
 
-    def counted(self, costs: Sequence[RowCost]) -> list[tuple[str, float]]:
+    def counted(self, costs: Sequence[NetworkCost]) -> list[tuple[str, float]]:
         while not self.is_over:
             self._run_epoch([])
         flops = [
             sum(f * cost.forward + b * cost.training for (f, b), cost in zip(work, costs, strict=True))
             for work in self._work
         ]
-        return list(zip(self._stages, flops, strict=True))
+        updates = self._steps * sum(cost.update for cost in costs)
+        return [(stage, flop + updates) for stage, flop in zip(self._stages, flops, strict=True)]
 
     def _enter(self, now: Scheduled) -> None:
         """Stay as it is: with fresh weights, or a learning rate of the stage's own, predictions would change."""

@@ -15,8 +15,9 @@ from pars.augment import Views
 from pars.data import Dataset
 from pars.engine.config import TrainConfig
 from pars.engine.feed import as_tensor
-from pars.engine.flops import PFLOP, RowCost, fits, row_cost
+from pars.engine.flops import PFLOP, NetworkCost, fits, network_cost
 from pars.engine.miniature import RowCounts, StageCost, stage_costs
+from pars.engine.muon import update_flop
 from pars.engine.order import lay_out
 from pars.engine.probe import check_network
 from pars.errors import UserError
@@ -73,13 +74,14 @@ def plan(
     example = views.plain(as_tensor(data.train.inputs[np.zeros(2, dtype=np.int64)]))
     for index, module in enumerate(networks):
         check_network(module, example, data.n_classes, 2, f"networks[{index}]")
-    rows = RowCounts(len(usable), len(labelled), lay_out(labelled, usable, config, 0).per_epoch, data.n_classes)
-    costs = tuple(row_cost(module, example) for module in networks)
+    layout = lay_out(labelled, usable, config, 0)
+    rows = RowCounts(len(usable), len(labelled), layout.per_epoch, data.n_classes, layout.steps)
+    costs = tuple(network_cost(module, example, update_flop(module, config.optimiser)) for module in networks)
     task = Task(len(labels), data.n_classes, torch.from_numpy(labels), config.epochs)
     return plan_for(method, config.budget, task, rows, costs)
 
 
-def plan_for(method: Method, budget: float, task: Task, rows: RowCounts, costs: tuple[RowCost, ...]) -> Plan:
+def plan_for(method: Method, budget: float, task: Task, rows: RowCounts, costs: tuple[NetworkCost, ...]) -> Plan:
     """The most epochs that a budget (PFLOP) buys with rows of these costs; the epochs of `task` do not matter."""
     least = least_epochs(method, task)
     rates = stage_costs(method, max(COUNTED, least), rows, costs)

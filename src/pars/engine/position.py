@@ -20,7 +20,7 @@ class Position:
     epoch: int
     step: int
     meter: dict[str, Tensor]
-    work: tuple[tuple[int, int], ...]  # rows passed forward only, and forward and back
+    work: tuple[tuple[int, int, int], ...]  # rows forward only, rows forward and back, FLOP of the optimiser
     spent: dict[str, float]  # FLOP of each stage after the last finished epoch
 
 
@@ -39,9 +39,9 @@ def read_position(
     require(is_count(epoch) and epoch <= epochs, "epoch", f"0 to {epochs}")
     last = 0 if epoch == epochs else steps  # `steps`: all of the epoch's, but it was not evaluated yet
     require(is_count(step) and step <= last, "step", f"0 to {last}")
-    pairs = isinstance(work, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in work)
-    require(pairs and len(work) == networks, "work", f"{networks} pair(s) of row counts")
-    require(all(is_count(rows) for pair in work for rows in pair), "work", "row counts of at least 0")
+    triples = isinstance(work, list) and all(isinstance(counts, list) and len(counts) == 3 for counts in work)
+    require(triples and len(work) == networks, "work", f"three counts for each of {networks} network(s)")
+    require(all(is_count(count) for counts in work for count in counts), "work", "counts of at least 0")
     flops = isinstance(spent, dict) and all(type(flop) in (int, float) and flop >= 0 for flop in spent.values())
     require(flops and bool(spent) == bool(epoch), "spent", "the FLOP of each stage so far")
     texts = isinstance(names, list) and all(isinstance(name, str) for name in names)
@@ -51,7 +51,7 @@ def read_position(
         shape = [len(COUNTS)] if name.startswith("selection/") else []
         if list(total.shape) != shape:
             raise UserError(f"{where} does not fit its run: {name} has shape {list(total.shape)}, expected {shape}")
-    return Position(epoch, step, {name: meter[name] for name in names}, tuple((a, b) for a, b in work), spent)
+    return Position(epoch, step, {name: meter[name] for name in names}, tuple((f, b, u) for f, b, u in work), spent)
 
 
 def is_count(value: object) -> bool:

@@ -274,7 +274,7 @@ class Trainer:
     def save(self) -> None:
         """Write the checkpoint, if this run has a folder."""
         if self.folder is not None:
-            work = [[net.forwards, net.backwards] for net in self.nets]
+            work = [learner.work for learner in self.learners]
             # safetensors sorts by name; the order of the losses is theirs in the log.
             note = {"epoch": self.epoch, "step": self.step, "work": work, "meter": list(self.meter.sums)}
             note["spent"] = self.spent
@@ -302,8 +302,7 @@ class Trainer:
         stage = self._scheduled(at.epoch if at.step else max(0, at.epoch - 1)).stage  # the one that left it
         for index, (learner, work) in enumerate(zip(self.learners, at.work, strict=True)):
             learner.enter(stage, seed=None)
-            learner.load(index, tensors, path)
-            learner.net.forwards, learner.net.backwards = work
+            learner.load(index, tensors, work, path)
         self.state, self.meter.sums, self.epoch, self.step = state, at.meter, at.epoch, at.step
         self.kept, self.spent = kept, at.spent
         self.folder.keep_metrics(self.epoch)
