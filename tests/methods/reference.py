@@ -96,7 +96,7 @@ def expected_from_arrays(
     m: PARS, logits: Mapping[str, Array], labels: Sequence[int], *, seed: int = 0, stage_progress: float = 0.5
 ) -> dict[str, float]:
     rng = np.random.default_rng(seed)
-    raw = [softmax(row) for row in logits["raw/weak"]]
+    raw = [softmax(row) for row in logits[f"raw/{m.raw_view}"]]
     n_classes = len(raw[0])
     robust = ROBUST[m.robust]
 

@@ -60,6 +60,9 @@ class PARS(Method):
     teacher: Literal["current", "average"] = "average"  # whose predictions select and label the self-training batch
     joint_forward: bool = False  # one forward over raw, weak and strong views, as FixMatch; else weak has no gradient
     mask_view: Literal["weak", "strong"] = "weak"  # the view whose confidence selects self-training rows
+    raw_view: Literal["weak", "strong"] = (
+        "weak"  # of raw rows in the main stage; strong and pool "batch": one pass for both
+    )
     pool: Literal["all", "batch"] = "all"  # self-train on a batch of its own, or on the labelled batch's own rows
     prior: Literal["uniform", "labels"] = "uniform"  # how common classes are (eq. reg): equally, or as given labels say
     ramp: float = 0.0  # share of the main stage over which lambda_S and lambda_R grow from 0
@@ -117,7 +120,7 @@ class PARS(Method):
 
     def main_step(self, at: Step) -> Losses:
         if not self.pseudo:
-            return self.raw_losses(at, at.net(at.batch.weak))
+            return self.raw_losses(at, at.net(at.batch.view(self.raw_view)))
         unlabelled = at.batches["more"] if self.pool == "all" else at.batch
         raw, student, guess = self.forward(at, unlabelled)
         ramp: Tensor | float = ramp_up(at.stage_progress, self.ramp)
@@ -131,16 +134,16 @@ class PARS(Method):
         }
 
     def forward(self, at: Step, unlabelled: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Logits of raw weak views, of strong views, and (without gradient) of the view that pseudo-labels."""
-        if self.teacher == "average":
-            guess = at.net.teacher(unlabelled.view(self.mask_view))
-            raw, student = at.net.together(at.batch.weak, unlabelled.strong)
-        elif self.joint_forward and self.mask_view == "weak":
-            raw, guess, student = at.net.together(at.batch.weak, unlabelled.weak, unlabelled.strong)
+        """Logits of raw views, of strong views, and (without gradient) of the view that pseudo-labels."""
+        views = [at.batch.view(self.raw_view), unlabelled.strong]
+        if views[0] is views[1]:  # labels and pseudo-labels teach on one view of the same rows: one pass is enough
+            views.pop()
+        if self.teacher == "current" and self.joint_forward and self.mask_view == "weak":
+            guess, *logits = at.net.together(unlabelled.weak, *views)
         else:
-            guess = at.net.predict(unlabelled.view(self.mask_view))
-            raw, student = at.net.together(at.batch.weak, unlabelled.strong)
-        return raw, student, guess.detach()
+            guesses = at.net.teacher if self.teacher == "average" else at.net.predict
+            guess, *logits = guesses(unlabelled.view(self.mask_view)), *at.net.together(*views)
+        return logits[0], logits[-1], guess.detach()
 
     def raw_losses(self, at: Step, logits: Tensor) -> Losses:
         """Eq. rn: robust learning on ambiguous rows (or on all), negative learning on noisy ones."""
