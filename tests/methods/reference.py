@@ -101,7 +101,10 @@ def expected_from_arrays(
     robust = ROBUST[m.robust]
 
     sure = [p.max() > m.tau for p in raw]
-    covered = [m.raw_anchor == "all" or s for s in sure]
+    # whose class decides which labels are covered, where agreement does: the teacher's, if it saw these rows
+    opinion = teach(m, logits[f"raw/{m.mask_view}"]) if m.pseudo and m.pool == "batch" else logits[f"raw/{m.raw_view}"]
+    agreeing = [int(row.argmax()) == y for row, y in zip(opinion, labels, strict=True)]
+    covered = {"all": [True] * len(raw), "ambiguous": sure, "agreeing": agreeing}[m.raw_anchor]
     right = [int(p.argmax()) == y for p, y in zip(raw, labels, strict=True) if p.max() > m.tau]
     odds = min(1.0, (sum(right) + len(raw) / 100) / (len(right) - sum(right) + len(raw) / 100))
     weight = odds if m.pseudo and m.raw_weight == "odds" else 1.0
@@ -118,10 +121,13 @@ def expected_from_arrays(
     student = [softmax(row) for row in logits[f"{source}/strong"]]
     z = [int(p.argmax()) for p in guesses]
     sure = [p.max() > m.tau for p in guesses]
-    positive = ROBUST["ce"] if m.pseudo_positive == "ce" else robust
+    positive = robust if m.pseudo_positive == "robust" else ROBUST["ce"]
+    towards = [positive(p, c) for p, c in zip(student, z, strict=True)]
+    if m.pseudo_positive == "soft":
+        towards = [float((g * np.log(g / p)).sum()) for g, p in zip(guesses, student, strict=True)]
     ramp = 1.0 if m.ramp == 0 or stage_progress > m.ramp else stage_progress / m.ramp
     weight = m.lambda_S * ramp
-    losses["pseudo"] = weight * subset_mean(m, [positive(p, c) for p, c in zip(student, z, strict=True)], sure)
+    losses["pseudo"] = weight * subset_mean(m, towards, sure)
     if m.pseudo_negative and m.lambda_N:
         values = negatives(student, others(z, n_classes, m.negatives, rng))
         losses["pseudo_negative"] = weight * m.lambda_N * subset_mean(m, values, [not s for s in sure])

@@ -40,8 +40,8 @@ methods = st.builds(
     pseudo=st.sampled_from([True, True, True, False]),
     raw_negative=st.sampled_from(["complement", "given", "none"]),
     pseudo_negative=st.booleans(),
-    pseudo_positive=st.sampled_from(["ce", "robust"]),
-    raw_anchor=st.sampled_from(["ambiguous", "all"]),
+    pseudo_positive=st.sampled_from(["ce", "robust", "soft"]),
+    raw_anchor=st.sampled_from(["ambiguous", "all", "agreeing"]),
     raw_weight=st.sampled_from(["odds", "one"]),
     min_share=st.sampled_from([0.0, 0.25, 1.0]),
     teacher=st.sampled_from(["current", "average"]),
@@ -55,6 +55,8 @@ methods = st.builds(
 VARIANTS: list[dict[str, Any]] = [
     {},
     {"raw_anchor": "ambiguous"},
+    {"raw_anchor": "agreeing"},
+    {"raw_anchor": "agreeing", "pool": "batch"},
     {"raw_weight": "one"},
     {"min_share": 0.25},
     {"min_share": 1.0},
@@ -117,11 +119,12 @@ def test_gradients_are_those_of_the_equations_with_masks_and_pseudo_labels_fixed
         assert_allclose(gradients[name], numeric, rtol=1e-3, atol=2e-6, err_msg=name)
 
 
+@pytest.mark.parametrize("positive", ["ce", "soft"])
 @pytest.mark.parametrize("seed", range(5))
-def test_the_view_that_guesses_gets_no_gradient_from_a_joint_forward(seed: int) -> None:
+def test_the_view_that_guesses_gets_no_gradient_from_a_joint_forward(seed: int, positive: Any) -> None:
     logits, labels = random_logits(seed), random_labels(seed)
     at = step(logits, labels)
-    gradients = total_gradients(PARS.paper(tau=0.6).main_step(at), logits)
+    gradients = total_gradients(PARS.paper(tau=0.6, pseudo_positive=positive).main_step(at), logits)
     assert at.net.backwards == 5 + 9 + 9  # the guess did go through the network with gradient
     assert (gradients["more/weak"] == 0).all()
     assert (gradients["more/strong"] != 0).all()

@@ -13,6 +13,7 @@ from pars.losses import class_balance, negative_learning, parse, positive_learni
 from pars.methods.base import LARGEST_RATIO, Method, Task, epochs_of
 from pars.methods.catalogue import Cited, Entry, Recipe, Setting, ours, paper
 from pars.methods.epoch import Epoch
+from pars.methods.parts.divergence import kl_divergence
 from pars.methods.parts.ramp import ramp_up
 from pars.methods.parts.votes import accuracy, count_votes, label_odds, label_shares, trust, without_floor
 from pars.methods.stage import Draw, Losses, Stage, State
@@ -51,9 +52,10 @@ class PARS(Method):
     pseudo: bool = True  # off: "PARS w/o L_pseudo"; the class-balance penalty regularises that loss and goes too
     raw_negative: Literal["complement", "given", "none"] = "complement"  # which class y_bar is: see docs/method.md
     pseudo_negative: bool = True  # with raw_negative="none": off is "PARS w/o NL"
-    pseudo_positive: Literal["ce", "robust"] = "ce"  # robust: the appendix's "robust loss on corrected labels"
+    pseudo_positive: Literal["ce", "robust", "soft"] = "ce"
+    """robust: the appendix's "robust loss on corrected labels"; soft: the teacher's probabilities, not its class."""
 
-    raw_anchor: Literal["ambiguous", "all"] = "all"  # which raw labels the robust loss covers
+    raw_anchor: Literal["ambiguous", "all", "agreeing"] = "all"  # which raw labels the robust loss covers
     raw_weight: Literal["odds", "one"] = "odds"  # its weight: the odds that a raw label agrees with a sure prediction
     trust: Literal["votes", "full"] = "votes"  # how far self-training counts: by how the given labels vote on it
     min_share: float = 1.0  # subset means divide by max(#subset, min_share·#batch): 0 = eq. rn/pn, 1 = batch means
@@ -120,7 +122,8 @@ class PARS(Method):
 
     def main_step(self, at: Step) -> Losses:
         if not self.pseudo:
-            return self.raw_losses(at, at.net(at.batch.view(self.raw_view)))
+            logits = at.net(at.batch.view(self.raw_view))
+            return self.raw_losses(at, logits, logits.detach())
         unlabelled = at.batches["more"] if self.pool == "all" else at.batch
         raw, student, guess = self.forward(at, unlabelled)
         ramp: Tensor | float = ramp_up(at.stage_progress, self.ramp)
@@ -128,7 +131,7 @@ class PARS(Method):
             ramp = ramp * trust(at.state["votes"])
         h = self.remembered(at, reduce.mean_probabilities(student.float().softmax(dim=1)))
         return {
-            **self.raw_losses(at, raw),
+            **self.raw_losses(at, raw, guess if unlabelled is at.batch else raw.detach()),
             **self.pseudo_losses(at, unlabelled, student, guess, self.lambda_S * ramp),
             "balance": self.lambda_R * ramp * class_balance(h, at.state.get("prior")),  # eq. reg
         }
@@ -145,11 +148,19 @@ class PARS(Method):
             guess, *logits = guesses(unlabelled.view(self.mask_view)), *at.net.together(*views)
         return logits[0], logits[-1], guess.detach()
 
-    def raw_losses(self, at: Step, logits: Tensor) -> Losses:
-        """Eq. rn: robust learning on ambiguous rows (or on all), negative learning on noisy ones."""
+    def raw_losses(self, at: Step, logits: Tensor, opinion: Tensor) -> Losses:
+        """Eq. rn: robust learning on ambiguous rows (or on all), negative learning on noisy ones.
+
+        With `raw_anchor` "agreeing" it covers the labels that `opinion` shares, the teacher's logits where there are
+        any of these rows: that is no longer the paper's label-free selection.
+        """
         labels = at.batch.labels
         ambiguous = at.select("raw", at.batch, logits, self.tau)
-        covered = ambiguous if self.raw_anchor == "ambiguous" else torch.ones_like(ambiguous)
+        covered = {
+            "ambiguous": ambiguous,
+            "all": torch.ones_like(ambiguous),
+            "agreeing": opinion.argmax(dim=1) == labels,
+        }[self.raw_anchor]
         # The weight is one against self-training: without that there is nothing to weigh against.
         weight: Tensor | float = 1.0
         if self.pseudo and self.raw_weight == "odds":
@@ -167,8 +178,11 @@ class PARS(Method):
         """Eq. pn: positive learning of z on ambiguous rows, negative learning of z_bar on noisy ones."""
         ambiguous = at.select("pseudo", batch, guess, self.tau)
         z = guess.argmax(dim=1)
-        positive = positive_learning if self.pseudo_positive == "ce" else parse(self.robust)
-        losses = {"pseudo": weight * self.subset_mean(positive(student, z), ambiguous)}
+        if self.pseudo_positive == "soft":
+            positive = kl_divergence(guess, student)
+        else:
+            positive = (positive_learning if self.pseudo_positive == "ce" else parse(self.robust))(student, z)
+        losses = {"pseudo": weight * self.subset_mean(positive, ambiguous)}
         if self.pseudo_negative and self.lambda_N:
             negative = mean_negative(student, self.complements(at, z, student))
             losses["pseudo_negative"] = weight * self.lambda_N * self.subset_mean(negative, ~ambiguous)
