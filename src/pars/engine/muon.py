@@ -26,7 +26,7 @@ class Muon(optim.Optimizer):
     def __init__(
         self,
         parameters: Iterable[nn.Parameter],
-        hidden: Iterable[nn.Parameter],
+        hidden: Iterable[Tensor],
         *,
         lr: float,
         momentum: float,
@@ -38,7 +38,7 @@ class Muon(optim.Optimizer):
         super().__init__(parameters, settings)
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Apply the gradients; parameters without one stay as they are."""
         assert closure is None, "the loss is computed once a step"
         for group in self.param_groups:
@@ -61,7 +61,7 @@ class Muon(optim.Optimizer):
         weight.add_(direction, alpha=-group["lr"])
 
 
-def hidden_weights(module: nn.Module) -> list[nn.Parameter]:
+def hidden_weights(module: nn.Module) -> list[Tensor]:
     """The weights of convolutions and linear layers, but for the last one's: that makes logits, whose scale matters."""
     layers = [m for m in module.modules() if isinstance(m, (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear))]
     return [layer.weight for layer in layers[:-1]]
@@ -70,7 +70,7 @@ def hidden_weights(module: nn.Module) -> list[nn.Parameter]:
 def orthogonal(gradient: Tensor) -> Tensor:
     """About U·Vᵀ of a gradient U·S·Vᵀ, by Newton-Schulz iteration; [out, ...] is taken as a matrix [out, rest]."""
     matrix = gradient.reshape(len(gradient), -1)
-    wide = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
+    wide: Tensor = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
     wide = wide / wide.norm().clamp_min(1e-7)
     a, b, c = COEFFICIENTS
     for _ in range(ITERATIONS):
