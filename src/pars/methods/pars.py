@@ -142,7 +142,8 @@ class PARS(Method):
         if views[0] is views[1]:  # labels and pseudo-labels teach on one view of the same rows: one pass is enough
             views.pop()
         if self.teacher == "current" and self.joint_forward and self.mask_view == "weak":
-            guess, *logits = at.net.together(unlabelled.weak, *views)
+            first, guess, *rest = at.net.together(views[0], unlabelled.weak, *views[1:])
+            logits = [first, *rest]
         else:
             guesses = at.net.teacher if self.teacher == "average" else at.net.predict
             guess, *logits = guesses(unlabelled.view(self.mask_view)), *at.net.together(*views)
