@@ -44,15 +44,11 @@ def test_the_fast_recipes_train_a_fast_network_with_light_views(name: str) -> No
     config = run.preset(name)(SYMMETRIC)
     assert config.model == ModelConfig(name="fast_cnn", width=32)
     train = config.train
-    assert (train.batch_size, train.lr, train.momentum, train.nesterov, train.weight_decay) == (
-        256,
-        0.1,
-        0.9,
-        True,
-        5e-4,
-    )
+    assert (train.optimiser, train.batch_size, train.lr, train.momentum) == ("muon", 256, 0.02, 0.9)
+    assert (train.nesterov, train.weight_decay) == (True, 5e-4)
     assert (train.ema, train.ema_ramp) == (0.99, True)
     assert (config.views.weak, config.views.strong, config.views.cutout) == ("auto", "cutout", 8)
+    assert config.views.pad_mode == "reflect"
     assert isinstance(config.method, PARS)
     assert config.method.robust == "gce(q=0.7)"
     assert config.data.name == ("cifar100" if name.startswith("cifar100") else "cifar10")

@@ -9,12 +9,14 @@ import torch
 from torch import Tensor
 
 from pars.errors import UserError
-from pars.losses import class_balance, negative_learning, parse, positive_learning, reduce
+from pars.losses import class_balance, parse, positive_learning, reduce
 from pars.methods.base import LARGEST_RATIO, Method, Task, epochs_of
 from pars.methods.catalogue import Cited, Entry, Recipe, Setting, ours, paper
 from pars.methods.epoch import Epoch
 from pars.methods.parts.divergence import kl_divergence
+from pars.methods.parts.negative import mean_negative
 from pars.methods.parts.ramp import ramp_up
+from pars.methods.parts.remember import remembered
 from pars.methods.parts.votes import accuracy, count_votes, label_odds, label_shares, trust, without_floor
 from pars.methods.stage import Draw, Losses, Stage, State
 from pars.methods.step import Batch, Step
@@ -129,7 +131,7 @@ class PARS(Method):
         ramp: Tensor | float = ramp_up(at.stage_progress, self.ramp)
         if "votes" in at.state:
             ramp = ramp * trust(at.state["votes"])
-        h = self.remembered(at, reduce.mean_probabilities(student.float().softmax(dim=1)))
+        h = remembered(at.state, reduce.mean_probabilities(student.float().softmax(dim=1)), self.balance_memory)
         return {
             **self.raw_losses(at, raw, guess if unlabelled is at.batch else raw.detach()),
             **self.pseudo_losses(at, unlabelled, student, guess, self.lambda_S * ramp),
@@ -150,11 +152,7 @@ class PARS(Method):
         return logits[0], logits[-1], guess.detach()
 
     def raw_losses(self, at: Step, logits: Tensor, opinion: Tensor) -> Losses:
-        """Eq. rn: robust learning on ambiguous rows (or on all), negative learning on noisy ones.
-
-        With `raw_anchor` "agreeing" it covers the labels that `opinion` shares, the teacher's logits where there are
-        any of these rows: that is no longer the paper's label-free selection.
-        """
+        """Eq. rn: robust learning on ambiguous rows (or all, or labels `opinion` shares), negative on noisy ones."""
         labels = at.batch.labels
         ambiguous = at.select("raw", at.batch, logits, self.tau)
         covered = {
@@ -195,26 +193,9 @@ class PARS(Method):
         shift = 1 + at.uniform_integers(n_classes - 1, (len(labels), self.negatives))
         return (labels[:, None] + shift) % n_classes
 
-    def remembered(self, at: Step, h: Tensor) -> Tensor:
-        """The mean prediction [K] over the last batches, with this batch's gradient.
-
-        A batch has its own random class counts, and the penalty on one batch punishes the network for them.
-        """
-        if "mean_prediction" not in at.state:
-            return h
-        mean = torch.lerp(h.detach(), at.state["mean_prediction"], self.balance_memory)
-        at.state["mean_prediction"] = mean
-        return mean + (h - h.detach())
-
     def subset_mean(self, values: Tensor, subset: Tensor) -> Tensor:
         """1/#subset as the paper writes it, with a floor under the divisor: a handful of rows must not rule a step."""
         return reduce.mean(values, subset, min_share=self.min_share)
-
-
-def mean_negative(logits: Tensor, classes: Tensor) -> Tensor:
-    """Negative learning averaged over the columns of `classes` [B, m]."""
-    losses = [negative_learning(logits, column) for column in classes.unbind(dim=1)]
-    return torch.stack(losses).mean(dim=0)
 
 
 def published(setting: Setting) -> Recipe:
