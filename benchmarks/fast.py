@@ -65,6 +65,17 @@ ROWS: dict[str, Row] = {
         "cifar10-fast", "pars", HALF, 0.3, {"method": {"raw_negative": "none", "pseudo_negative": False}}
     ),
     "sym50 1 pars": Row("cifar10-fast", "pars", HALF, 1.0),
+    "sym50 0.6 pars, SGD and two views": Row(
+        "cifar10-fast",
+        "pars",
+        HALF,
+        0.6,
+        {
+            "train": {"optimiser": "sgd", "lr": 0.1},
+            "views": {"pad_mode": "zero"},
+            "method": {"raw_view": "weak", "warm_up_share": 0.6},
+        },
+    ),
 }
 
 
