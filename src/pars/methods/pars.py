@@ -64,9 +64,7 @@ class PARS(Method):
     teacher: Literal["current", "average"] = "average"  # whose predictions select and label the self-training batch
     joint_forward: bool = False  # one forward over raw, weak and strong views, as FixMatch; else weak has no gradient
     mask_view: Literal["weak", "strong"] = "weak"  # the view whose confidence selects self-training rows
-    raw_view: Literal["weak", "strong"] = (
-        "weak"  # of raw rows in the main stage; strong and pool "batch": one pass for both
-    )
+    raw_view: Literal["weak", "strong"] = "weak"  # of raw rows in the main stage; strong, pool batch: one pass for both
     pool: Literal["all", "batch"] = "all"  # self-train on a batch of its own, or on the labelled batch's own rows
     prior: Literal["uniform", "labels"] = "uniform"  # how common classes are (eq. reg): equally, or as given labels say
     ramp: float = 0.0  # share of the main stage over which lambda_S and lambda_R grow from 0
