@@ -26,7 +26,9 @@ from methods.reference import (
 )
 from pars.losses import cross_entropy, parse
 from pars.methods import PARS, Losses, Network, Task
-from pars.methods.parts.votes import label_odds
+from pars.methods.parts import temporal
+from pars.methods.parts.negative import complements
+from pars.methods.parts.votes import label_odds, trust
 
 deterministic = settings(derandomize=True, deadline=None, max_examples=150)
 
@@ -176,7 +178,7 @@ def test_complements_are_never_the_label_and_uniform_over_the_other_classes() ->
     n, classes = 30_000, 5
     labels = torch.arange(n) % classes
     at = step(random_logits(0), random_labels(0))
-    drawn = PARS(negatives=2).complements(at, labels, torch.zeros(n, classes))
+    drawn = complements(at, labels, classes, draws=2)
     assert drawn.shape == (n, 2)
     assert (drawn != labels[:, None]).all()
     pairs = Counter(zip(labels.repeat_interleave(2).tolist(), drawn.flatten().tolist(), strict=True))
@@ -205,11 +207,14 @@ def test_with_two_classes_the_complement_is_the_other_one() -> None:
         ({"pool": "batch", "raw_view": "strong"}, 5, 5),
         ({"pool": "batch", "raw_view": "strong", "joint_forward": True}, 0, 5 + 5),
         ({"pseudo": False}, 0, 5),
+        ({"teacher": "temporal"}, 0, 5 + 9),
+        ({"teacher": "temporal", "pool": "batch", "raw_view": "strong"}, 0, 5),
     ],
     ids=str,
 )
 def test_a_step_costs_what_it_says(changes: dict[str, Any], forwards: int, backwards: int) -> None:
     at = step(random_logits(0), random_labels(0))
+    at.state |= temporal.empty(5 + 9, 4)
     PARS.paper(**({"joint_forward": False} | changes)).main_step(at)
     assert (at.net.forwards, at.net.backwards) == (forwards, backwards)
 
@@ -237,6 +242,26 @@ def test_selections_say_what_the_step_believed() -> None:
     assert torch.equal(at.selections["raw"].predicted, logits["raw/weak"].argmax(1))
     assert torch.equal(at.selections["pseudo"].predicted, taught.argmax(1))
     assert torch.equal(at.selections["pseudo"].ambiguous, taught.amax(1) > 0.7)
+
+
+def test_what_was_said_of_a_row_before_labels_it_and_what_is_said_now_is_remembered() -> None:
+    logits, labels = random_logits(0), random_labels(0)
+    at = step(logits, labels)
+    method = PARS(tau=0.6, teacher="temporal", momentum=0.5, pool="batch", raw_view="strong")
+    at.state |= method.initial_state(Task(n_rows=len(labels), n_classes=4, epochs=2, labels=labels))
+    method.warm_up_step(at)
+    losses = method.main_step(at)
+    weak, strong = (logits[f"raw/{view}"].detach().double().softmax(1) for view in ("weak", "strong"))
+    assert torch.equal(at.selections["pseudo"].predicted, weak.argmax(1))
+    assert torch.equal(at.selections["pseudo"].ambiguous, weak.amax(1) > 0.6)
+    sure = weak.amax(1) > 0.6
+    assert 0 < sure.sum() < len(sure)
+    positive = -strong.log().gather(1, weak.argmax(1)[:, None])[:, 0]
+    weight = trust(at.state["votes"]).item()
+    assert_allclose(losses["pseudo"].item(), weight * (positive * sure).sum().item() / len(sure), rtol=1e-5)
+    remembered = (0.5 * weak + strong) / 1.5  # 0.25 and 0.5, of which the first fades once more
+    found = temporal.logits_of(at.state, at.batch.rows, torch.zeros(len(labels), 4)).softmax(1)
+    assert_allclose(found.numpy(), remembered.numpy(), rtol=1e-5)
 
 
 @pytest.mark.parametrize("robust", sorted(ROBUST))

@@ -14,6 +14,7 @@ from pars.methods.base import Method, Task, epochs_of
 from pars.methods.catalogue import Entry, Recipe, Setting, code
 from pars.methods.epoch import Epoch
 from pars.methods.parts import history
+from pars.methods.parts.negative import complements
 from pars.methods.stage import Losses, Stage, State
 from pars.methods.step import Step
 
@@ -80,10 +81,9 @@ class NLNL(Method):
         logits, labels = at.net(at.batch.weak), at.batch.labels
         n_classes = logits.shape[1]
         draws = round(1.1 * n_classes) if self.ln_neg is None else self.ln_neg
-        shift = 1 + at.uniform_integers(n_classes - 1, (len(labels), draws))
-        complements = (labels[:, None] + shift) % n_classes
+        others = complements(at, labels, n_classes, draws)
         drawn = torch.zeros_like(logits, dtype=torch.float32).scatter_add_(
-            1, complements, torch.ones_like(complements, dtype=torch.float32)
+            1, others, torch.ones_like(others, dtype=torch.float32)
         )  # [B, K] how often
         return {"negative": self.believed_mean(at, logits, negative_learning(logits, drawn))}
 

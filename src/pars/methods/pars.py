@@ -8,11 +8,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from pars.errors import UserError
-from pars.losses import class_balance, parse, positive_learning, reduce
+from pars.losses import class_balance, negative_learning, parse, positive_learning, reduce
 from pars.methods.base import LARGEST_RATIO, Method, Task, epochs_of
 from pars.methods.catalogue import Cited, Entry, Recipe, Setting, ours, paper
 from pars.methods.epoch import Epoch
+from pars.methods.parts import temporal
 from pars.methods.parts.divergence import kl_divergence
 from pars.methods.parts.negative import mean_negative
 from pars.methods.parts.ramp import ramp_up
@@ -61,7 +61,9 @@ class PARS(Method):
     raw_weight: Literal["odds", "one"] = "odds"  # its weight: the odds that a raw label agrees with a sure prediction
     trust: Literal["votes", "full"] = "votes"  # how far self-training counts: by how the given labels vote on it
     min_share: float = 1.0  # subset means divide by max(#subset, min_share·#batch): 0 = eq. rn/pn, 1 = batch means
-    teacher: Literal["current", "average"] = "average"  # whose predictions select and label the self-training batch
+    teacher: Literal["current", "average", "temporal"] = "average"
+    """Who selects and labels the self-training batch: current weights, averaged ones, or each row's earlier outputs."""
+    momentum: float = 0.7  # of the average over a row's earlier outputs
     joint_forward: bool = False  # one forward over raw, weak and strong views, as FixMatch; else weak has no gradient
     mask_view: Literal["weak", "strong"] = "weak"  # the view whose confidence selects self-training rows
     raw_view: Literal["weak", "strong"] = "weak"  # of raw rows in the main stage; strong, pool batch: one pass for both
@@ -79,12 +81,10 @@ class PARS(Method):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require_shares("tau", "warm_up_share", "min_share", "ramp", "balance_memory")
+        self.require(0 <= self.momentum < 1, "momentum", "a number from 0 and below 1")
         self.require_weights("lambda_S", "lambda_N", "lambda_R")
-        if not 0 < self.mu <= LARGEST_RATIO or not 1 <= self.negatives <= LARGEST_RATIO:
-            raise UserError(
-                f"method.mu is {self.mu} and method.negatives {self.negatives}; both must be positive, "
-                f"and at most {LARGEST_RATIO}"
-            )
+        self.require(0 < self.mu <= LARGEST_RATIO, "mu", f"a number above 0 and at most {LARGEST_RATIO}")
+        self.require(1 <= self.negatives <= LARGEST_RATIO, "negatives", f"a number from 1 to {LARGEST_RATIO}")
         parse(self.robust)
 
     def stages(self, task: Task) -> tuple[Stage, ...]:
@@ -104,6 +104,8 @@ class PARS(Method):
         if self.pseudo and self.balance_memory:
             uniform = torch.full((task.n_classes,), 1 / task.n_classes)
             state["mean_prediction"] = state.get("prior", uniform).clone()
+        if self.pseudo and self.teacher == "temporal":
+            state |= temporal.empty(task.n_rows, task.n_classes)
         return state
 
     def before_epoch(self, epoch: Epoch) -> None:
@@ -118,6 +120,8 @@ class PARS(Method):
         sure = at.select("raw", at.batch, logits, self.tau)
         if "votes" in at.state:
             at.state["votes"] = count_votes(at.state["votes"], logits, at.batch.labels, sure)
+        if "ensemble" in at.state:
+            temporal.write(at.state, at.batch.rows, logits, self.momentum)
         return {"raw": reduce.mean(parse(self.robust)(logits, at.batch.labels))}  # eq. wu
 
     def main_step(self, at: Step) -> Losses:
@@ -144,6 +148,11 @@ class PARS(Method):
         if self.teacher == "current" and self.joint_forward and self.mask_view == "weak":
             first, guess, *rest = at.net.together(views[0], unlabelled.weak, *views[1:])
             logits = [first, *rest]
+        elif self.teacher == "temporal":
+            logits = [*at.net.together(*views)]
+            guess = temporal.logits_of(at.state, unlabelled.rows, otherwise=logits[-1])
+            for batch, said in zip((at.batch, unlabelled), logits, strict=False):  # one view: the batches are one
+                temporal.write(at.state, batch.rows, said, self.momentum)
         else:
             guesses = at.net.teacher if self.teacher == "average" else at.net.predict
             guess, *logits = guesses(unlabelled.view(self.mask_view)), *at.net.together(*views)
@@ -167,8 +176,9 @@ class PARS(Method):
             at.state["votes"] = count_votes(at.state["votes"], logits, labels, ambiguous)
         losses = {"raw": weight * self.subset_mean(parse(self.robust)(logits, labels), covered)}
         if self.raw_negative != "none" and self.lambda_N:
-            negative = labels[:, None] if self.raw_negative == "given" else self.complements(at, labels, logits)
-            losses["raw_negative"] = self.lambda_N * self.subset_mean(mean_negative(logits, negative), ~ambiguous)
+            given = self.raw_negative == "given"
+            negative = negative_learning(logits, labels) if given else mean_negative(at, logits, labels, self.negatives)
+            losses["raw_negative"] = self.lambda_N * self.subset_mean(negative, ~ambiguous)
         return losses
 
     def pseudo_losses(self, at: Step, batch: Batch, student: Tensor, guess: Tensor, weight: Tensor | float) -> Losses:
@@ -181,15 +191,9 @@ class PARS(Method):
             positive = (positive_learning if self.pseudo_positive == "ce" else parse(self.robust))(student, z)
         losses = {"pseudo": weight * self.subset_mean(positive, ambiguous)}
         if self.pseudo_negative and self.lambda_N:
-            negative = mean_negative(student, self.complements(at, z, student))
+            negative = mean_negative(at, student, z, self.negatives)
             losses["pseudo_negative"] = weight * self.lambda_N * self.subset_mean(negative, ~ambiguous)
         return losses
-
-    def complements(self, at: Step, labels: Tensor, logits: Tensor) -> Tensor:
-        """Classes [B, negatives], each uniform over those other than the label (eq. pseudo)."""
-        n_classes = logits.shape[1]
-        shift = 1 + at.uniform_integers(n_classes - 1, (len(labels), self.negatives))
-        return (labels[:, None] + shift) % n_classes
 
     def subset_mean(self, values: Tensor, subset: Tensor) -> Tensor:
         """1/#subset as the paper writes it, with a floor under the divisor: a handful of rows must not rule a step."""
@@ -210,7 +214,7 @@ def robust_loss(setting: Setting) -> dict[str, Cited]:
     """RL of eq. wu: NCE+MAE, weighted 10 to 1 with 100 classes; or the one that suits the data better."""
     if setting.robust is not None:
         return {"robust": ours(setting.robust)}
-    return {"robust": paper("10*nce+mae")} if setting.data == "cifar100" else {"robust": paper("nce+mae")}
+    return {"robust": paper("10*nce+mae" if setting.data == "cifar100" else "nce+mae")}
 
 
 def warm_up_length(setting: Setting) -> dict[str, Cited]:

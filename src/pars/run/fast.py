@@ -44,13 +44,14 @@ def cifar10_fast(noise: NoiseConfig, method: str | None = None) -> RunConfig:
 def method_for(name: str) -> Method:
     """As from pixels in small (docs/method.md), GCE: NCE+MAE learns too slowly for a short run.
 
-    PARS teaches itself on the labelled batch's own images, and labels and pseudo-labels teach on one view of them: an
-    epoch of its main stage then costs 1.3 passes, not 5.
+    PARS teaches itself on the labelled batch's own images, labels and pseudo-labels teach on one view of them, and
+    pseudo-labels come from what the network said of an image in earlier epochs: an epoch of its main stage then costs
+    one pass, not 5.
     """
     method = by_name(name, Setting(robust="gce(q=0.7)"))
     if name != "pars" or not isinstance(method, PARS):
         return method
-    return replace(method, pool="batch", raw_view="strong")
+    return replace(method, pool="batch", raw_view="strong", teacher="temporal")
 
 
 def cifar100_fast(noise: NoiseConfig, method: str | None = None) -> RunConfig:
@@ -67,5 +68,5 @@ def cifar10_few_labels_fast(noise: NoiseConfig, method: str | None = None) -> Ru
     """All of CIFAR-10 from pixels with a network made for speed: an hour or so on two CPU cores."""
     config = cifar10_fast(noise, method)
     if isinstance(config.method, PARS):  # rows without a label are in no labelled batch
-        config = replace(config, method=replace(config.method, pool="all", raw_view="weak"))
+        config = replace(config, method=replace(config.method, pool="all", raw_view="weak", teacher="average"))
     return config

@@ -1,4 +1,4 @@
-"""Negative learning of several classes at once."""
+"""Negative learning: classes that a row is told not to be."""
 
 from __future__ import annotations
 
@@ -6,9 +6,16 @@ import torch
 from torch import Tensor
 
 from pars.losses import negative_learning
+from pars.methods.step import Step
 
 
-def mean_negative(logits: Tensor, classes: Tensor) -> Tensor:
-    """Negative learning averaged over the columns of `classes` [B, m]. Shapes: [B, K], [B, m] -> [B]."""
-    losses = [negative_learning(logits, column) for column in classes.unbind(dim=1)]
-    return torch.stack(losses).mean(dim=0)
+def complements(at: Step, labels: Tensor, n_classes: int, draws: int) -> Tensor:
+    """Random classes, each uniform over those other than the label. Shapes: [B] -> [B, draws]."""
+    shift = 1 + at.uniform_integers(n_classes - 1, (len(labels), draws))
+    return (labels[:, None] + shift) % n_classes
+
+
+def mean_negative(at: Step, logits: Tensor, labels: Tensor, draws: int) -> Tensor:
+    """Negative learning of random classes other than the label, averaged over draws. Shapes: [B, K], [B] -> [B]."""
+    drawn = complements(at, labels, logits.shape[1], draws)
+    return torch.stack([negative_learning(logits, column) for column in drawn.unbind(dim=1)]).mean(dim=0)

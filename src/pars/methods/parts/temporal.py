@@ -1,0 +1,38 @@
+"""Temporal ensembling (Laine & Aila 2017): a moving average of what the network said of each row, epoch after epoch."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from pars.methods.stage import State
+
+
+def empty(n_rows: int, n_classes: int) -> State:
+    """The tensors of an ensemble that has said nothing yet."""
+    return {"ensemble": torch.zeros(n_rows, n_classes), "ensemble_weight": torch.zeros(n_rows)}
+
+
+@torch.no_grad()
+def write(state: State, rows: Tensor, logits: Tensor, momentum: float) -> None:
+    """Blend softmax(logits) into each row's average, which keeps a share of `momentum`. Shapes: [B], [B, K]."""
+    # A row that is in the batch twice writes its first output from both places: the order of writing must not matter.
+    first = (rows[:, None] == rows).int().argmax(dim=1)
+    said = logits.float().softmax(dim=1)[first]
+    state["ensemble"][rows] = torch.lerp(said, state["ensemble"][rows], momentum)
+    weight = state["ensemble_weight"][rows]
+    state["ensemble_weight"][rows] = momentum * weight + (1 - momentum)
+
+
+def logits_of(state: State, rows: Tensor, otherwise: Tensor) -> Tensor:
+    """Logits of each row's average; `otherwise` [B, K] where nothing was said yet. Shapes: [B] -> [B, K].
+
+    >>> state = empty(2, 2)
+    >>> write(state, torch.tensor([1]), torch.tensor([[0.0, 1.0986]]), momentum=0.7)  # probabilities 1/4 and 3/4
+    >>> logits_of(state, torch.tensor([0, 1]), torch.zeros(2, 2)).softmax(dim=1)
+    tensor([[0.5000, 0.5000],
+            [0.2500, 0.7500]])
+    """
+    weight = state["ensemble_weight"][rows, None]  # less than 1 at first, because the average begins at 0
+    mean = state["ensemble"][rows] / weight.clamp_min(1e-6)
+    return torch.where(weight > 0, mean.clamp_min(1e-12).log(), otherwise)
