@@ -48,7 +48,7 @@ class Row:
     changes: dict[str, Any] = field(default_factory=dict)
 
 
-WIDE: dict[str, Any] = {"model": {"width": 48}}  # what larger budgets buy
+WIDE: dict[str, Any] = {"model": {"width": 64}}  # what larger budgets buy
 HALF, MOST, AS_PRESET = symmetric(0.5), symmetric(0.8), NoiseConfig()
 ROWS: dict[str, Row] = {
     "sym50 0.6 pars": Row("cifar10-fast", "pars", HALF, 0.6, WIDE),
