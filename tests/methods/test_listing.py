@@ -51,6 +51,7 @@ def test_every_method_says_what_it_is(name: str) -> None:
     assert line.cost >= 1
     assert (ROOT / line.file).exists()
     if entry.authors:
+        assert entry.year is not None
         assert 2000 < entry.year < 2030
         assert entry.link.startswith("https://")
 

@@ -104,7 +104,7 @@ class Entry:
     name: str  # as in `--method NAME`
     title: str
     authors: str  # "Liu et al."; empty for what nobody claims
-    year: int
+    year: int | None
     link: str  # to the paper
     summary: str  # one sentence
     cost: float

@@ -21,7 +21,7 @@ class Line:
     title: str
     paper: str
     link: str
-    year: int
+    year: int | None
     networks: int
     stages: tuple[str, ...]
     cost: float
