@@ -48,13 +48,12 @@ class Row:
     changes: dict[str, Any] = field(default_factory=dict)
 
 
-WIDE: dict[str, Any] = {"model": {"width": 64}}  # what larger budgets buy
 HALF, MOST, AS_PRESET = symmetric(0.5), symmetric(0.8), NoiseConfig()
 ROWS: dict[str, Row] = {
-    "sym50 0.6 pars": Row("cifar10-fast", "pars", HALF, 0.6, WIDE),
-    "sym50 0.6 warmup": Row("cifar10-fast", "warmup", HALF, 0.6, WIDE),
-    "sym80 0.6 pars": Row("cifar10-fast", "pars", MOST, 0.6, WIDE),
-    "sym80 0.6 warmup": Row("cifar10-fast", "warmup", MOST, 0.6, WIDE),
+    "sym50 0.6 pars": Row("cifar10-fast", "pars", HALF, 0.6),
+    "sym50 0.6 warmup": Row("cifar10-fast", "warmup", HALF, 0.6),
+    "sym80 0.6 pars": Row("cifar10-fast", "pars", MOST, 0.6),
+    "sym80 0.6 warmup": Row("cifar10-fast", "warmup", MOST, 0.6),
     "worse 0.3 pars": Row("cifar10n-fast", "pars", AS_PRESET, 0.3),
     "worse 0.3 warmup": Row("cifar10n-fast", "warmup", AS_PRESET, 0.3),
     "worse 0.3 ce, early stopping": Row("cifar10n-fast", "ce", AS_PRESET, 0.3, EARLY_STOPPING),
@@ -73,6 +72,7 @@ ROWS: dict[str, Row] = {
         0.6,
         {
             "train": {"optimiser": "sgd", "lr": 0.1},
+            "model": {"width": 32},
             "views": {"pad_mode": "zero"},
             "method": {"raw_view": "weak", "warm_up_share": 0.6, "teacher": "average"},
         },
@@ -106,9 +106,8 @@ RECIPES: dict[str, Row] = {
 
 
 def configuration(row: Row, root: Path) -> run.RunConfig:
-    config = run.overlay(run.preset(row.preset)(row.noise, row.method), row.changes)
-    data, train = replace(config.data, root=str(root)), replace(config.train, budget=row.budget)
-    return replace(config, data=data, train=train)
+    config = run.overlay(run.preset(row.preset, row.budget)(row.noise, row.method), row.changes)
+    return replace(config, data=replace(config.data, root=str(root)))
 
 
 def train(name: str, row: Row, root: Path, folder: Path) -> dict[str, Any]:
@@ -164,7 +163,7 @@ def plot(setting: str, title: str) -> None:
             {"stage": stage, "flop": flop, "test": {"raw": raw, "ema": ema}} for stage, flop, raw, ema in line["curve"]
         ]
         for line in done(PATH)
-        if line["row"].startswith(f"{setting} ") and line["changes"] in ({}, WIDE)
+        if line["row"].startswith(f"{setting} ") and not line["changes"]
     }
     if curves:
         report.accuracy_over_flop(curves, DOCS / f"fast-{setting}.svg", title=title)

@@ -55,9 +55,32 @@ def test_the_fast_recipes_train_a_fast_network_with_light_views(name: str) -> No
     assert config.data.labelled == (4_000 if "low-resource" in name else None)
 
 
+def on_the_command_line(name: str, *flags: str) -> run.RunConfig:
+    options, rest = parser().parse_known_args(["--preset", name, *flags])
+    return resolve(options, rest)
+
+
+@pytest.mark.parametrize(
+    ("budget", "width", "batch_size"), [("0.02", 32, 128), ("0.05", 32, 256), ("0.3", 32, 256), ("0.5", 64, 256)]
+)
+@pytest.mark.parametrize("name", FAST)
+def test_network_and_batch_follow_from_the_budget_unless_given(
+    name: str, budget: str, width: int, batch_size: int
+) -> None:
+    config = on_the_command_line(name, "--budget", budget)
+    assert (config.model.width, config.train.batch_size) == (width, batch_size)
+    assert config == on_the_command_line(name, "--train.budget", budget)
+    assert config == run.preset(name, float(budget))(config.noise)
+    own = on_the_command_line(name, "--budget", budget, "--model.width", "48", "--train.batch-size", "64")
+    assert (own.model.width, own.train.batch_size) == (48, 64)
+
+
+def test_other_recipes_keep_their_size_with_a_budget() -> None:
+    assert on_the_command_line("digits", "--budget", "0.6").model == on_the_command_line("digits").model
+
+
 def noise_on_the_command_line(*flags: str) -> NoiseConfig:
-    options, rest = parser().parse_known_args(["--preset", "cifar10n-fast", *flags])
-    return resolve(options, rest).noise
+    return on_the_command_line("cifar10n-fast", *flags).noise
 
 
 def test_cifar10n_has_the_labels_people_gave_unless_told() -> None:

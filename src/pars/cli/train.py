@@ -41,19 +41,17 @@ def resolve(
     prog: str = "pars train",
     same_views: bool = False,
 ) -> run.RunConfig:
-    """The whole configuration. A preset depends on the noise, so flags are read twice: first for the noise alone.
+    """The whole configuration. A preset depends on noise and budget, so flags are read twice: first for these alone.
 
     With a budget, lengths in epochs are the user's, or none: those of a recipe are meant for its own number of epochs.
     With `same_views` views are the preset's own for any method.
     """
-    recipe = run.preset(options.preset or "digits")
 
     def read(noise: NoiseConfig, budget: float = 0.0) -> run.RunConfig:
+        recipe = run.preset(options.preset or "digits", budget)
         base = recipe(noise, options.method)
         if same_views:
             base = replace(base, views=recipe(noise).views)
-        if budget:
-            base = run.in_shares(base)
         if options.config is not None:
             base = run.read_toml(options.config, base)
         config = fields_as_flags(run.RunConfig, prog=prog, args=flags, default=base, description=about)

@@ -1,9 +1,9 @@
 """Runs: configuration, presets, starting, resuming, loading. The doors (command, demo, benchmarks) use this."""
 
-from pars.run.config import RunConfig
+from pars.run.config import RunConfig, in_shares
 from pars.run.features import row_features
 from pars.run.load import Classifier, load_run
-from pars.run.plans import differences, in_shares, planned
+from pars.run.plans import differences, planned
 from pars.run.prepare import Prepared, prepare
 from pars.run.presets import PRESETS, Preset, preset
 from pars.run.toml import overlay, plain

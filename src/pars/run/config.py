@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pars.augment import ViewsConfig
 from pars.data import DataConfig
@@ -24,3 +24,8 @@ class RunConfig:
     train: TrainConfig = field(default_factory=TrainConfig)
     seed: int = 0
     device: DeviceName = "auto"
+
+
+def in_shares(config: RunConfig) -> RunConfig:
+    """The configuration with its method's lengths as shares of its epochs: for a run of another length."""
+    return replace(config, method=config.method.in_shares(config.train.epochs))

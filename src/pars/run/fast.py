@@ -15,6 +15,8 @@ from pars.run.config import RunConfig
 CIFAR10N = NoiseConfig(kind="file", path="CIFAR-10_human.pt", labels="worse")  # the file is looked for beside the data
 GCE = Setting(robust="gce(q=0.7)")  # as from pixels in small (docs/method.md): NCE+MAE learns too slowly
 
+LARGE_BATCHES, WIDE = 0.05, 0.5  # PFLOP from which a run has batches of 256, and a network of width 64
+
 
 def cifar10_fast(noise: NoiseConfig, method: str | None = None) -> RunConfig:
     """All of CIFAR-10 from pixels with a network made for speed: an hour or so on two CPU cores."""
@@ -69,3 +71,13 @@ def cifar10_few_labels_fast(noise: NoiseConfig, method: str | None = None) -> Ru
     """All of CIFAR-10 from pixels with a network made for speed: an hour or so on two CPU cores."""
     # Rows without a label are in no labelled batch: PARS draws its own, as by default.
     return replace(cifar10_fast(noise, method), method=by_name(method or "pars", GCE))
+
+
+def sized(config: RunConfig, budget: float) -> RunConfig:
+    """The network and the batch that a budget (PFLOP) buys (docs/fast.md).
+
+    A wide network learns more from an image and costs more for it; small batches make more steps of few images.
+    """
+    width = 32 if budget < WIDE else 64
+    batch_size = 128 if budget < LARGE_BATCHES else 256
+    return replace(config, model=replace(config.model, width=width), train=replace(config.train, batch_size=batch_size))

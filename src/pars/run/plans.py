@@ -35,11 +35,6 @@ def planned(config: RunConfig, prepared: Prepared, networks: Sequence[nn.Module]
     return replace(config, method=made.method, train=replace(config.train, epochs=made.epochs)), made
 
 
-def in_shares(config: RunConfig) -> RunConfig:
-    """The configuration with its method's lengths as shares of its epochs: for a run of another length."""
-    return replace(config, method=config.method.in_shares(config.train.epochs))
-
-
 def differences(config: RunConfig, found: RunConfig) -> dict[str, tuple[Any, Any]]:
     """What a run's configuration has otherwise than asked for, by key; what a budget chooses may differ."""
     asked, there = (dict(inputs.flat(toml.to_dict(each))) for each in (config, found))

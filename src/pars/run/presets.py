@@ -16,8 +16,8 @@ from pars.errors import UserError
 from pars.methods import Setting, by_name, recipe
 from pars.models import ModelConfig
 from pars.noise import NoiseConfig
-from pars.run.config import RunConfig
-from pars.run.fast import cifar10_fast, cifar10_few_labels_fast, cifar10n_fast, cifar100_fast
+from pars.run.config import RunConfig, in_shares
+from pars.run.fast import cifar10_fast, cifar10_few_labels_fast, cifar10n_fast, cifar100_fast, sized
 from pars.run.toml import overlay, plain
 
 OWN_FILES = {"features": "features.npz", "images": "images.npz"}  # stand for the file that only the user knows
@@ -140,7 +140,19 @@ PRESETS: dict[str, Preset] = {
 }
 
 
-def preset(name: str) -> Preset:
+def preset(name: str, budget: float = 0.0) -> Preset:
+    """A recipe by its name; for a budget in PFLOP its lengths are shares, and fast ones are sized for it."""
     if name not in PRESETS:
         raise UserError(f"unknown preset {name!r}; there are: {', '.join(PRESETS)}")
-    return PRESETS[name]
+    return at_budget(PRESETS[name], budget) if budget else PRESETS[name]
+
+
+def at_budget(preset: Preset, budget: float) -> Preset:
+    def build(noise: NoiseConfig, method: str | None = None) -> RunConfig:
+        config = in_shares(preset(noise, method))
+        if config.model.name == "fast_cnn":
+            config = sized(config, budget)
+        return replace(config, train=replace(config.train, budget=budget))
+
+    build.__doc__ = preset.__doc__
+    return build
