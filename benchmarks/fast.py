@@ -23,6 +23,7 @@ from typing import Any
 
 from pars import report, run
 from pars.engine import RunFolder, watcher
+from pars.errors import UserError
 from pars.noise import NoiseConfig
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -82,9 +83,12 @@ ROWS: dict[str, Row] = {
 
 def recipe(method: str, noise: NoiseConfig, train: dict[str, Any], budget: float = 0.2, **settings: Any) -> Row:
     """What differs between recipes is said, so that a row means the same if the preset changes in it."""
-    changes = {"data": {"holdout": 0.1}, "views": {"pad_mode": "reflect"}} | {
-        "train": {"dynamics_every": 0} | train,
-        "method": settings,
+    changes = {
+        "data": {"holdout": 0.1},
+        "model": {"width": 32},
+        "views": {"pad_mode": "reflect"},
+        "train": {"dynamics_every": 0, "batch_size": 256} | train,
+        "method": ({"warm_up_share": 0.4} if method == "pars" else {}) | settings,
     }
     return Row("cifar10-fast", method, noise, budget, changes)
 
@@ -99,6 +103,7 @@ RECIPES: dict[str, Row] = {
     "warmup, Muon 0.02, q 0.5": recipe("warmup", HALF, MUON, loss=GCE5),
     "pars, Muon 0.02, q 0.5, one view": recipe("pars", HALF, MUON, robust=GCE5, **ONE_VIEW),
     "pars, Muon 0.02, q 0.5, two views": recipe("pars", HALF, MUON, robust=GCE5, **TWO_VIEWS),
+    "pars, Muon 0.02, q 0.5, one view, averaged teacher": recipe("pars", HALF, MUON, robust=GCE5, **AVERAGE),
     "warmup, SGD 0.1, q 0.5": recipe("warmup", HALF, SGD, loss=GCE5),
     "warmup, Muon 0.02, q 0.7": recipe("warmup", HALF, MUON, loss=GCE7),
     "warmup, Muon 0.01, q 0.5": recipe("warmup", HALF, MUON | {"lr": 0.01}, loss=GCE5),
@@ -111,10 +116,14 @@ def configuration(row: Row, root: Path) -> run.RunConfig:
 
 
 def train(name: str, row: Row, root: Path, folder: Path) -> dict[str, Any]:
+    wanted = configuration(row, root)
     if RunFolder(folder).config.exists():
+        other = run.differences(run.normal(wanted), run.open_run(folder)[1])
+        if other:
+            raise UserError(f"{folder} holds a run with other settings: {', '.join(other)}")
         result = run.resume(folder, watcher=watcher(), title=name)
     else:
-        result = run.train(configuration(row, root), folder, watcher=watcher(), title=name)
+        result = run.train(wanted, folder, watcher=watcher(), title=name)
     lines = report.read_metrics(RunFolder(folder).metrics)
     tested = [line for line in lines if "test" in line]
     ended = next(line for line in tested if line["epoch"] == result.get("kept", tested[-1])["epoch"])
@@ -122,8 +131,10 @@ def train(name: str, row: Row, root: Path, folder: Path) -> dict[str, Any]:
         "row": name,
         "preset": row.preset,
         "method": row.method,
-        "noise": {key: getattr(configuration(row, root).noise, key) for key in ("kind", "rate", "labels")},
+        "noise": {key: getattr(wanted.noise, key) for key in ("kind", "rate", "labels")},
         "changes": row.changes,
+        "width": wanted.model.width,
+        "batch_size": wanted.train.batch_size,
         "seed": 0,
         "budget": row.budget,
         "flop": result["flop"],

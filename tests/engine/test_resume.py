@@ -23,6 +23,10 @@ STEPS = 4 * 3  # four epochs of three steps: 48 of the 60 rows are trained on
 METHODS: dict[str, dict[str, Any]] = {
     "pars": {"method": PARS(warm_up=2, tau=0.5)},
     "pars with dropout": {"method": PARS(warm_up=1, tau=0.5, teacher="average", ramp=0.5), "dropout": 0.3},
+    "pars, labelled by earlier outputs": {
+        "method": PARS(warm_up=2, tau=0.5, teacher="temporal", pool="batch", raw_view="strong")
+    },
+    "pars, all rows labelled by earlier outputs": {"method": PARS(warm_up=1, tau=0.5, teacher="temporal")},
     "the paper's pars": {"method": PARS.paper(warm_up=1, tau=0.5)},
     "plain": {"method": Supervised(), "config": replace(SHORT, momentum=0.0, checkpoint_every=3)},
     "muon": {"method": PARS(warm_up=2, tau=0.5), "config": replace(SHORT, optimiser="muon", nesterov=True)},

@@ -264,6 +264,22 @@ def test_what_was_said_of_a_row_before_labels_it_and_what_is_said_now_is_remembe
     assert_allclose(found.numpy(), remembered.numpy(), rtol=1e-5)
 
 
+def test_rows_of_both_batches_are_remembered_and_one_never_seen_is_labelled_by_what_is_said_of_it_now() -> None:
+    logits, labels = random_logits(0), random_labels(0)
+    method = PARS(tau=0.6, teacher="temporal", momentum=0.5)
+    n = len(logits["more/weak"])  # rows 0 to 8, of which 0 to 4 are the labelled batch's too
+    at = step(logits, labels, state=method.initial_state(Task(n_rows=n, n_classes=4, epochs=2, labels=labels)))
+    earlier = random_logits(7)["more/weak"].detach()[:-1]
+    temporal.write(at.state, torch.arange(n - 1), earlier, 0.5)
+    method.main_step(at)
+    raw, strong, before = (x.detach().double().softmax(1) for x in (logits["raw/weak"], logits["more/strong"], earlier))
+    assert torch.equal(at.selections["pseudo"].predicted, torch.cat((before.argmax(1), strong.argmax(1)[-1:])))
+    expected = strong.clone()
+    expected[len(raw) : -1] = (before[len(raw) :] + 2 * strong[len(raw) : -1]) / 3
+    expected[: len(raw)] = (before[: len(raw)] + 2 * raw + 4 * strong[: len(raw)]) / 7
+    assert_allclose(temporal.logits_of(at.state, torch.arange(n), strong).softmax(1).numpy(), expected, rtol=1e-5)
+
+
 @pytest.mark.parametrize("robust", sorted(ROBUST))
 def test_the_warm_up_is_the_mean_robust_loss_on_weak_views(robust: str) -> None:
     logits, labels = random_logits(4), random_labels(4)

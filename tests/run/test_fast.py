@@ -28,7 +28,9 @@ def small(holdout: float = 0.0) -> run.RunConfig:
     config = run.preset("cifar10-fast")(SYMMETRIC)
     train = replace(config.train, epochs=2, batch_size=16, steps_per_epoch=4)
     data, model = replace(config.data, holdout=holdout), replace(config.model, width=4)
-    method = PARS(warm_up=1, tau=0.2, robust="gce(q=0.7)")
+    method = config.method
+    assert isinstance(method, PARS)
+    method = replace(method, warm_up=1, tau=0.2)
     return replace(config, data=data, model=model, train=train, method=method)
 
 
@@ -63,7 +65,7 @@ def on_the_command_line(name: str, *flags: str) -> run.RunConfig:
 @pytest.mark.parametrize(
     ("budget", "width", "batch_size"), [("0.02", 32, 128), ("0.05", 32, 256), ("0.3", 32, 256), ("0.5", 64, 256)]
 )
-@pytest.mark.parametrize("name", FAST)
+@pytest.mark.parametrize("name", ["cifar10-fast", "cifar100-fast", "cifar10n-fast"])
 def test_network_and_batch_follow_from_the_budget_unless_given(
     name: str, budget: str, width: int, batch_size: int
 ) -> None:
@@ -75,8 +77,12 @@ def test_network_and_batch_follow_from_the_budget_unless_given(
     assert (own.model.width, own.train.batch_size) == (48, 64)
 
 
-def test_other_recipes_keep_their_size_with_a_budget() -> None:
-    assert on_the_command_line("digits", "--budget", "0.6").model == on_the_command_line("digits").model
+@pytest.mark.parametrize("name", ["digits", "cifar10-low-resource-fast"])
+@pytest.mark.parametrize("budget", ["0.02", "0.6"])
+def test_other_recipes_keep_their_size_with_a_budget(name: str, budget: str) -> None:
+    with_budget, without = on_the_command_line(name, "--budget", budget), on_the_command_line(name)
+    assert with_budget.model == without.model
+    assert with_budget.train == replace(without.train, budget=float(budget))
 
 
 def noise_on_the_command_line(*flags: str) -> NoiseConfig:

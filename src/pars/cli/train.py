@@ -23,7 +23,12 @@ def parser() -> Parser:
     out.add_argument("--config", metavar="FILE", type=Path, help="TOML laid over the preset")
     out.add_argument("--method", metavar="NAME", help=f"{', '.join(methods.REGISTRY)} (default: the preset's own)")
     out.add_argument("--out", metavar="FOLDER", type=Path, help="the run's folder (default: runs/PRESET-TIME)")
-    out.add_argument("--budget", metavar="PFLOP", type=float, help="stop there; the epochs follow (as --train.budget)")
+    out.add_argument(
+        "--budget",
+        metavar="PFLOP",
+        type=float,
+        help="stop there; the epochs follow, and the sizes of fast presets (as --train.budget)",
+    )
     add_json_flag(out)
     return out
 

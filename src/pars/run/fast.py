@@ -19,7 +19,7 @@ LARGE_BATCHES, WIDE = 0.05, 0.5  # PFLOP from which a run has batches of 256, an
 
 
 def cifar10_fast(noise: NoiseConfig, method: str | None = None) -> RunConfig:
-    """All of CIFAR-10 from pixels with a network made for speed: an hour or so on two CPU cores."""
+    """All of CIFAR-10 from pixels with a network made for speed: minutes to hours on two CPU cores."""
     return RunConfig(
         data=DataConfig(name="cifar10"),
         noise=noise,
@@ -58,7 +58,7 @@ def method_for(name: str) -> Method:
 
 
 def cifar100_fast(noise: NoiseConfig, method: str | None = None) -> RunConfig:
-    """All of CIFAR-100 from pixels with a network made for speed: an hour or so on two CPU cores."""
+    """All of CIFAR-100 from pixels with a network made for speed: minutes to hours on two CPU cores."""
     return replace(cifar10_fast(noise, method), data=DataConfig(name="cifar100"))
 
 
@@ -74,7 +74,7 @@ def cifar10_few_labels_fast(noise: NoiseConfig, method: str | None = None) -> Ru
 
 
 def sized(config: RunConfig, budget: float) -> RunConfig:
-    """The network and the batch that a budget (PFLOP) buys (docs/fast.md).
+    """The network and the batch that a budget (PFLOP) buys methods of one pass an epoch (docs/fast.md).
 
     A wide network learns more from an image and costs more for it; small batches make more steps of few images.
     """

@@ -138,21 +138,21 @@ PRESETS: dict[str, Preset] = {
     "features": features,
     "images": images,
 }
+SIZED = ("cifar10-fast", "cifar100-fast", "cifar10n-fast")  # network and batch follow from a budget
 
 
 def preset(name: str, budget: float = 0.0) -> Preset:
-    """A recipe by its name; for a budget in PFLOP its lengths are shares, and fast ones are sized for it."""
+    """A recipe by its name; for a budget in PFLOP its lengths are shares, and some are sized for it."""
     if name not in PRESETS:
         raise UserError(f"unknown preset {name!r}; there are: {', '.join(PRESETS)}")
-    return at_budget(PRESETS[name], budget) if budget else PRESETS[name]
+    recipe = PRESETS[name]
+    if not budget:
+        return recipe
 
-
-def at_budget(preset: Preset, budget: float) -> Preset:
     def build(noise: NoiseConfig, method: str | None = None) -> RunConfig:
-        config = in_shares(preset(noise, method))
-        if config.model.name == "fast_cnn":
-            config = sized(config, budget)
-        return replace(config, train=replace(config.train, budget=budget))
+        config = in_shares(recipe(noise, method))
+        config = replace(config, train=replace(config.train, budget=budget))
+        return sized(config, budget) if name in SIZED else config
 
-    build.__doc__ = preset.__doc__
+    build.__doc__ = recipe.__doc__
     return build

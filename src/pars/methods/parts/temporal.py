@@ -10,7 +10,7 @@ from pars.methods.stage import State
 
 def empty(n_rows: int, n_classes: int) -> State:
     """The tensors of an ensemble that has said nothing yet."""
-    return {"ensemble": torch.zeros(n_rows, n_classes), "ensemble_weight": torch.zeros(n_rows)}
+    return {"ensemble": torch.zeros(n_rows, n_classes)}
 
 
 @torch.no_grad()
@@ -20,8 +20,6 @@ def write(state: State, rows: Tensor, logits: Tensor, momentum: float) -> None:
     first = (rows[:, None] == rows).int().argmax(dim=1)
     said = logits.float().softmax(dim=1)[first]
     state["ensemble"][rows] = torch.lerp(said, state["ensemble"][rows], momentum)
-    weight = state["ensemble_weight"][rows]
-    state["ensemble_weight"][rows] = momentum * weight + (1 - momentum)
 
 
 def logits_of(state: State, rows: Tensor, otherwise: Tensor) -> Tensor:
@@ -33,6 +31,6 @@ def logits_of(state: State, rows: Tensor, otherwise: Tensor) -> Tensor:
     tensor([[0.5000, 0.5000],
             [0.2500, 0.7500]])
     """
-    weight = state["ensemble_weight"][rows, None]  # less than 1 at first, because the average begins at 0
-    mean = state["ensemble"][rows] / weight.clamp_min(1e-6)
-    return torch.where(weight > 0, mean.clamp_min(1e-12).log(), otherwise)
+    average = state["ensemble"][rows]
+    weight = average.sum(dim=1, keepdim=True)  # less than 1 at first, because the average begins at 0
+    return torch.where(weight > 0, (average / weight).clamp_min(1e-12).log(), otherwise)
