@@ -62,8 +62,7 @@ class PARS(Method):
     trust: Literal["votes", "full"] = "votes"  # how far self-training counts: by how the given labels vote on it
     min_share: float = 1.0  # subset means divide by max(#subset, min_share·#batch): 0 = eq. rn/pn, 1 = batch means
     teacher: Literal["current", "average", "temporal"] = "average"
-    """Who selects and labels the self-training batch: current weights, averaged ones, or each row's earlier outputs;
-    the last ask nobody anew, so that `joint_forward` and `mask_view` do not matter."""
+    """Who selects and labels the self-training batch: current weights, averaged ones, or each row's earlier outputs."""
     momentum: float = 0.7  # of the average over a row's earlier outputs, each time that it is trained on
     joint_forward: bool = False  # one forward over raw, weak and strong views, as FixMatch; else weak has no gradient
     mask_view: Literal["weak", "strong"] = "weak"  # the view whose confidence selects self-training rows
