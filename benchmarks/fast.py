@@ -106,6 +106,8 @@ RECIPES: dict[str, Row] = {
     "pars, Muon 0.02, q 0.5, one view, averaged teacher": recipe("pars", HALF, MUON, robust=GCE5, **AVERAGE),
     "warmup, SGD 0.1, q 0.5": recipe("warmup", HALF, SGD, loss=GCE5),
     "warmup, Muon 0.02, q 0.7": recipe("warmup", HALF, MUON, loss=GCE7),
+    "warmup, 0.04 PFLOP, batches of 128": recipe("warmup", HALF, MUON | {"batch_size": 128}, 0.04, loss=GCE7),
+    "warmup, 0.04 PFLOP, batches of 256": recipe("warmup", HALF, MUON, 0.04, loss=GCE7),
     "warmup, Muon 0.01, q 0.5": recipe("warmup", HALF, MUON | {"lr": 0.01}, loss=GCE5),
 }
 

@@ -22,13 +22,20 @@ def empty(n_rows: int, n_classes: int) -> State:
     }
 
 
+def said_of(rows: Tensor, logits: Tensor) -> Tensor:
+    """What to write for each row: softmax(logits), of a row that is in the batch twice its first from both places.
+
+    The order of writing must not matter. Shapes: rows [B], logits [B, K] -> [B, K].
+    """
+    first = (rows[:, None] == rows).int().argmax(dim=1)
+    return logits.float().softmax(dim=1)[first]
+
+
 @torch.no_grad()
 def write(state: State, rows: Tensor, logits: Tensor) -> None:
     """Put softmax(logits) in the place of each row's oldest output. Shapes: rows [B], logits [B, K]."""
     ring, writes = state["history"], state["history_writes"]
-    # A row that is in the batch twice writes its first output from both places: the order of writing must not matter.
-    first = (rows[:, None] == rows).int().argmax(dim=1)
-    ring[rows, writes[rows] % LENGTH] = logits.float().softmax(dim=1)[first].to(ring.dtype)
+    ring[rows, writes[rows] % LENGTH] = said_of(rows, logits).to(ring.dtype)
     writes[rows] = writes[rows] + 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from pars.methods.parts.history import said_of
 from pars.methods.stage import State
 
 
@@ -16,10 +17,7 @@ def empty(n_rows: int, n_classes: int) -> State:
 @torch.no_grad()
 def write(state: State, rows: Tensor, logits: Tensor, momentum: float) -> None:
     """Blend softmax(logits) into each row's average, which keeps a share of `momentum`. Shapes: [B], [B, K]."""
-    # A row that is in the batch twice writes its first output from both places: the order of writing must not matter.
-    first = (rows[:, None] == rows).int().argmax(dim=1)
-    said = logits.float().softmax(dim=1)[first]
-    state["ensemble"][rows] = torch.lerp(said, state["ensemble"][rows], momentum)
+    state["ensemble"][rows] = torch.lerp(said_of(rows, logits), state["ensemble"][rows], momentum)
 
 
 def logits_of(state: State, rows: Tensor, otherwise: Tensor) -> Tensor:
