@@ -7,8 +7,9 @@
 
 RUNS holds a folder per row; a row that was stopped goes on where it was and ends in the same bytes. DATA holds
 cifar-10-batches-py and CIFAR-10_human.pt. `last`, `ema` and `best` are test accuracies in %: of the last epoch's
-weights, of their average, and of the best evaluated average (chosen by the test set: optimistic). Recipes hold out a
-tenth of the given labels; `held_out` is the share of these that the averaged weights agree with.
+weights, of their average, and of the best evaluated average (chosen by the test set: optimistic), each from one look at
+an image; `mirrored` is `ema` where predictions are the mean over an image and its mirror image, as the presets predict.
+Recipes hold out a tenth of the given labels; `held_out` is the share of these that the averaged weights agree with.
 """
 
 from __future__ import annotations
@@ -145,6 +146,7 @@ def train(name: str, row: Row, root: Path, folder: Path) -> dict[str, Any]:
         "images": result["images"],
         "last": ended["test"]["raw"],
         "ema": ended["test"]["ema"],
+        **({"mirrored": ended["test"]["mirrored"]} if "mirrored" in ended["test"] else {}),
         "best": max(line["test"]["ema"] for line in tested),
         **({"held_out": ended["holdout"]["ema"]} if "holdout" in ended else {}),
         "curve": [[line["stage"], line["flop"], line["test"]["raw"], line["test"]["ema"]] for line in tested],
@@ -161,12 +163,13 @@ def commit() -> str:
 
 
 def show(path: Path) -> None:
-    print("| run | PFLOP | by stage | epochs | last | EMA | best | held-out |\n|---|---|---|---|---|---|---|---|")
+    columns = "run | PFLOP | by stage | epochs | last | EMA | mirrored | best | held-out"
+    print(f"| {columns} |\n|{'---|' * (1 + columns.count('|'))}")
     for line in done(path):
         stages = ", ".join(f"{stage} {flop / 1e15:.2f}" for stage, flop in line["flop_by_stage"].items())
-        numbers = " | ".join(f"{line[key]:.1f}" for key in ("last", "ema", "best"))
-        held_out = f"{line['held_out']:.1f}" if "held_out" in line else ""
-        print(f"| {line['row']} | {line['flop'] / 1e15:.2f} | {stages} | {line['epochs']} | {numbers} | {held_out} |")
+        keys = ("last", "ema", "mirrored", "best", "held_out")
+        numbers = " | ".join(f"{line[key]:.1f}" if key in line else "" for key in keys)
+        print(f"| {line['row']} | {line['flop'] / 1e15:.2f} | {stages} | {line['epochs']} | {numbers} |")
 
 
 def plot(setting: str, title: str) -> None:

@@ -147,12 +147,23 @@ def test_explicit_choices() -> None:
         (ViewsConfig(cutout=10**30), (3, 32, 32), "views.cutout = .* is more than images of 32×32 .*; at most 64"),
         (ViewsConfig(strong="randaugment", operations=10**9), (3, 32, 32), "views.operations must be at most 100"),
         (ViewsConfig(mix=0.1), (63,), r"rows of shape \[63\] to mix with, got shape \[32, 64\]"),
+        (ViewsConfig(mirror=True), (64,), "views.mirror is for images"),
         (ViewsConfig(pad=8, pad_mode="reflect"), (1, 8, 8), "mirrors more than an image of 8×8"),
     ],
 )
 def test_what_cannot_be_built_is_said(config: ViewsConfig, shape: tuple[int, ...], text: str) -> None:
     with pytest.raises(UserError, match=text):
         views_of(shape, config)
+
+
+def test_a_prediction_looks_at_the_image_and_with_mirror_at_its_mirror_image() -> None:
+    x = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (2, 3, 8, 8), dtype=np.uint8))
+    (only,) = views_of((3, 8, 8), ViewsConfig()).looks
+    plain, mirrored = views_of((3, 8, 8), ViewsConfig(mirror=True, size=6)).looks
+    scaled = (x.numpy() / 255 - 0.4) / 0.25
+    np.testing.assert_allclose(only(x), scaled, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(plain(x), scaled[:, :, 1:7, 1:7], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(mirrored(x), scaled[:, :, 1:7, 6:0:-1], rtol=1e-5, atol=1e-6)
 
 
 def test_channels_must_match_their_statistics() -> None:

@@ -127,8 +127,17 @@ def test_prediction_is_the_networks_mean_in_evaluation_mode_whatever_the_batches
     torch.manual_seed(0)
     modules = [torch.nn.Sequential(torch.nn.Dropout(0.5), torch.nn.Linear(3, 4)) for _ in range(2)]
     x = torch.randn(1100, 3)  # more than two batches
-    found = predict_proba(modules, x, lambda t: 2 * t, "cpu")
+    found = predict_proba(modules, x, [lambda t: 2 * t], "cpu")
     naive = torch.stack([m[1](2 * x).softmax(1) for m in modules]).mean(0)
     torch.testing.assert_close(found, naive)
     assert all(m.training for m in modules)
     assert not found.requires_grad
+
+
+def test_prediction_is_the_mean_over_all_looks_at_a_row() -> None:
+    torch.manual_seed(0)
+    modules = [torch.nn.Linear(3, 4) for _ in range(2)]
+    x = torch.randn(5, 3)
+    found = predict_proba(modules, x, [lambda t: t, lambda t: -t], "cpu")
+    naive = sum(m(sign * x).softmax(1) for m in modules for sign in (1, -1)) / 4
+    torch.testing.assert_close(found, naive)

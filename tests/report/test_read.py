@@ -106,6 +106,13 @@ def other_rows(**changes: object) -> Callable[[Path], object]:
         (write("metrics.jsonl", "{}\n"), "metrics.jsonl, line 1", "lacks epoch"),
         (write("metrics.jsonl", "nonsense\n"), "metrics.jsonl, line 1", "not valid JSON"),
         (write("metrics.jsonl", json.dumps(folders.epoch(2) | {"test": 5}) + "\n"), "line 1", "test is 5"),
+        (
+            write(
+                "metrics.jsonl", json.dumps(folders.epoch(2) | {"test": {"raw": 1, "ema": 1, "mirrored": "x"}}) + "\n"
+            ),
+            "line 1",
+            "expected numbers",
+        ),
         (write("metrics.jsonl", json.dumps(folders.epoch(2) | {"flop": "x"}) + "\n"), "line 1", "must be numbers"),
         (write("metrics.jsonl", json.dumps(folders.epoch(2) | {"selection": 1}) + "\n"), "line 1", "selection is 1"),
         (write("result.json", "[]"), "result.json", "expected an object"),

@@ -140,6 +140,24 @@ def test_a_loaded_run_answers_without_its_data(tmp_path: Path) -> None:
     assert torch.equal(found, trainer.predict_proba(torch.from_numpy(dataset.train.inputs)))
 
 
+def test_with_mirror_the_log_says_what_predictions_with_mirror_images_are_worth(tmp_path: Path) -> None:
+    dataset, config = images(64, n_test=100), small()
+    config = replace(config, views=replace(config.views, mirror=True))
+    result = run.train(config, tmp_path / "run", dataset=dataset)
+    assert dataset.test is not None
+    classifier = run.load_run(tmp_path / "run")
+    found = classifier.predict_proba(dataset.test.inputs)
+    network = classifier.networks[0].eval()
+    by_hand = [
+        network(classifier.views.plain(torch.from_numpy(x))).softmax(dim=1)
+        for x in (dataset.test.inputs, dataset.test.inputs[..., ::-1].copy())
+    ]
+    torch.testing.assert_close(found, (by_hand[0] + by_hand[1]) / 2)
+    for name, probabilities in (("mirrored", found), ("ema", by_hand[0])):
+        right = probabilities.argmax(dim=1).numpy() == dataset.test.labels
+        assert result["test"][name]["last"] == pytest.approx(100 * right.mean())
+
+
 def test_stopped_in_either_stage_and_resumed_it_ends_the_same(tmp_path: Path) -> None:
     dataset, config = images(64), small()
     run.train(config, tmp_path / "whole", dataset=dataset)

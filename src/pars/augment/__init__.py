@@ -34,7 +34,7 @@ from pars.augment.finish import AsFloat, Normalise
 from pars.augment.light import Light, affine, affine_params
 from pars.augment.randaugment import RandAugment
 from pars.augment.resized import ResizedCrop
-from pars.augment.view import Finish, Identity, Params, View, Views, rows, to_device
+from pars.augment.view import Finish, Identity, Look, Params, View, Views, rows, to_device
 
 __all__ = [
     "AsFloat",
@@ -47,6 +47,7 @@ __all__ = [
     "Finish",
     "Identity",
     "Light",
+    "Look",
     "Normalise",
     "Params",
     "RandAugment",

@@ -49,6 +49,8 @@ class ViewsConfig:
     """Images: what lies outside: black, or the image mirrored."""
     flip: bool | None = None
     """Images: mirror left-right; by default colour images only, for a mirrored digit is no digit."""
+    mirror: bool = False
+    """Images: predict by the mean over an image and its mirror image, at twice the cost; training stays as it is."""
     strength: float = 1.0
     """light: scales rotation, shear, scale, shift, colour and cutout; 0 is the weak view."""
     cutout: int | None = None
@@ -110,6 +112,7 @@ def build(
         strong=_strong(config, shape, tuple(mean)),
         finish=Normalise(tuple(mean), tuple(std)),
         centre=Identity() if config.size is None else CentreCrop(config.size),
+        mirror=config.mirror,
     )
 
 
@@ -183,6 +186,8 @@ def _check(
     if not 0 <= config.mix <= 1:
         raise UserError(f"views.mix must be in [0, 1], got {config.mix}")
     if not image:
+        if config.mirror:
+            raise UserError("views.mirror is for images; feature vectors have no mirror image")
         if len(std) not in (0, *shape[:1]):
             raise UserError(f"std has {len(std)} values for features of shape {list(shape)}")
         if config.mix > 0 and (bank is None or bank.shape[1:] != shape or not len(bank)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -54,21 +55,35 @@ class Identity:
         return shape
 
 
+Look = Callable[[Tensor], Tensor]
+"""From stored samples to what a network reads."""
+
+
 @dataclass(frozen=True, eq=False)
 class Views:
     """The weak and the strong view of one kind of data, and the last step before the network.
 
-    Training reads `finish(weak.apply(x, params))`, evaluation `plain(x)`.
+    Training reads `finish(weak.apply(x, params))`, evaluation `plain(x)`, a prediction all of `looks`.
     """
 
     weak: View
     strong: View
     finish: Finish
     centre: View = field(default_factory=Identity)  # without parameters: what of a sample is evaluated
+    mirror: bool = False  # a prediction is the mean over an image and its mirror image
 
     def plain(self, x: Tensor) -> Tensor:
         """What the network reads when it is asked, not trained."""
         return self.finish(self.centre.apply(x, {}))
+
+    def mirrored(self, x: Tensor) -> Tensor:
+        """The same of images [n, C, H, W], left and right exchanged."""
+        return self.plain(x).flip(3)
+
+    @property
+    def looks(self) -> tuple[Look, ...]:
+        """What a network reads of a sample to predict its class: the prediction is the mean over these."""
+        return (self.plain, self.mirrored) if self.mirror else (self.plain,)
 
 
 def rows(params: Params, start: int, stop: int) -> Params:

@@ -41,7 +41,11 @@ class Examiner:
             calibrate(net.average, (self._views.plain(self._feed.inputs[torch.from_numpy(part)]) for part in parts))
 
     def examine(self, nets: Sequence[Network]) -> tuple[dict[str, Any], Tensor | None]:
-        """Accuracies of raw and averaged weights for the log; the held-out rows that the averaged ones are right on."""
+        """Accuracies for the log; the held-out rows that the averaged weights are right on.
+
+        `raw` and `ema` are of the raw and the averaged weights at one look at a row; where predictions take several
+        looks, `mirrored` is of the averaged weights with all of them.
+        """
         out: dict[str, Any] = {}
         right = None
         if self._test is not None:
@@ -52,11 +56,18 @@ class Examiner:
         return out, right
 
     def _accuracies(self, nets: Sequence[Network], inputs: Tensor, labels: Tensor) -> tuple[dict[str, float], Tensor]:
+        first, *more = self._views.looks
+        average = [net.average for net in nets]
         raw, averaged = (
-            predict_proba(modules, inputs, self._views.plain, self._feed.device)
-            for modules in ([net.module for net in nets], [net.average for net in nets])
+            predict_proba(modules, inputs, [first], self._feed.device)
+            for modules in ([net.module for net in nets], average)
         )
-        return {"raw": accuracy(raw, labels), "ema": accuracy(averaged, labels)}, averaged.argmax(dim=1) == labels
+        out = {"raw": accuracy(raw, labels), "ema": accuracy(averaged, labels)}
+        if more:
+            others = predict_proba(average, inputs, more, self._feed.device)
+            together = (averaged + len(more) * others) / (1 + len(more))
+            out["mirrored"] = accuracy(together, labels)
+        return out, averaged.argmax(dim=1) == labels
 
     @property
     def _views(self) -> Views:

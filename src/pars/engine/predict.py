@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+
+from pars.augment import Look
 
 BATCH = 512
 
 
 @torch.no_grad()
-def predict_proba(
-    modules: Sequence[nn.Module], inputs: Tensor, plain: Callable[[Tensor], Tensor], device: str
-) -> Tensor:
-    """Class probabilities [n, K], the mean over the networks, float32 on the CPU. Their mode is left as it was."""
-    return torch.stack([_one(module, inputs, plain, device) for module in modules]).mean(dim=0)
+def predict_proba(modules: Sequence[nn.Module], inputs: Tensor, looks: Sequence[Look], device: str) -> Tensor:
+    """Class probabilities [n, K], the mean over the networks and over the looks that each takes at a row.
+
+    float32, on the CPU. The networks' mode is left as it was.
+    """
+    return torch.stack([_one(module, inputs, look, device) for module in modules for look in looks]).mean(dim=0)
 
 
-def _one(module: nn.Module, inputs: Tensor, plain: Callable[[Tensor], Tensor], device: str) -> Tensor:
+def _one(module: nn.Module, inputs: Tensor, look: Look, device: str) -> Tensor:
     was_training = module.training
     module.eval()
     try:
         parts = [
-            module(plain(inputs[start : start + BATCH].to(device))).float().softmax(dim=1).cpu()
+            module(look(inputs[start : start + BATCH].to(device))).float().softmax(dim=1).cpu()
             for start in range(0, len(inputs), BATCH)
         ]
     finally:

@@ -257,9 +257,9 @@ class Trainer:
         return line
 
     def predict_proba(self, inputs: Tensor, *, average: bool = True) -> Tensor:
-        """Class probabilities [n, K], the mean over networks."""
+        """Class probabilities [n, K], the mean over networks and looks."""
         modules = [net.average if average else net.module for net in self.nets]
-        return predict_proba(modules, inputs, self.views.plain, self.device)
+        return predict_proba(modules, inputs, self.views.looks, self.device)
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that training changes."""

@@ -7,10 +7,18 @@ from statistics import fmean
 from typing import Any
 
 Epoch = Mapping[str, Any]
+WEIGHTS = {
+    "mirrored": "averaged weights, with mirror images",
+    "ema": "averaged weights",
+    "raw": "raw weights",
+}
+"""What an accuracy is of, as metrics.jsonl names it; the first is there with views.mirror only."""
 
 
 def outcome(metrics: Sequence[Epoch], split: str) -> dict[str, dict[str, float]] | None:
     """Last, last-10 and best accuracy (%) of averaged and raw weights; none where the split was never measured.
+
+    With views.mirror also of the averaged weights' mean over an image and its mirror image (`mirrored`).
 
     `best` picks the epoch by the same split: for comparison with papers that report it, and optimistic.
 
@@ -22,7 +30,9 @@ def outcome(metrics: Sequence[Epoch], split: str) -> dict[str, dict[str, float]]
     if not measured:
         return None
     out = {}
-    for weights in ("ema", "raw"):
+    for weights in WEIGHTS:
+        if not all(weights in line[split] for line in measured):
+            continue
         curve = [line[split][weights] for line in measured]
         best = max(curve)
         out[weights] = {

@@ -157,7 +157,8 @@ def checked_epoch(text: str, where: str) -> dict[str, Any]:
     line = checked_object(text, EPOCH_KEYS, where)
     for split in ("test", "holdout"):
         accuracies = line.get(split, {"raw": 0.0, "ema": 0.0})
-        if not (isinstance(accuracies, dict) and all(is_number(accuracies.get(key)) for key in ("raw", "ema"))):
+        is_right = isinstance(accuracies, dict) and {"raw", "ema"} <= accuracies.keys()
+        if not (is_right and all(map(is_number, accuracies.values()))):
             raise UserError(f"{where}: {split} is {accuracies!r}, expected numbers raw and ema")
     if not all(is_number(line[key]) for key in ("epoch", "images", "flop")):
         raise UserError(f"{where}: epoch, images and flop must be numbers")

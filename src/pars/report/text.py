@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from pars.report.outcome import flop_words, grouped
+from pars.report.outcome import WEIGHTS, flop_words, grouped
 from pars.report.read import Run
 from pars.report.summary import summary
 
@@ -111,8 +111,8 @@ def outcome_table(facts: Mapping[str, Any]) -> Table:
     for name in ("", "last", "mean of last 10", "best", "at epoch"):
         table.add_column(name, justify="right" if name else "left", no_wrap=True)
     for split, name in (("test", "test"), ("holdout", "held-out labels")):
-        for weights, kind in (("ema", "averaged weights"), ("raw", "raw weights")):
-            if facts[split]:
+        for weights, kind in WEIGHTS.items():
+            if facts[split] and weights in facts[split]:
                 numbers = facts[split][weights]
                 shown = [f"{numbers[key]:.2f}" for key in ("last", "last10", "best")]
                 headline = "bold" if (split, weights) == ("test", "ema") else ""

@@ -26,7 +26,7 @@ def cifar10_fast(noise: NoiseConfig, method: str | None = None) -> RunConfig:
         model=ModelConfig(name="fast_cnn", width=32),
         # A short run learns nothing from views that are too strong. Beyond the border images are mirrored: the averaged
         # weights take BatchNorm's statistics from whole images, and black borders would have others.
-        views=ViewsConfig(strong="cutout", cutout=8, pad_mode="reflect"),
+        views=ViewsConfig(strong="cutout", cutout=8, pad_mode="reflect", mirror=True),
         train=TrainConfig(
             epochs=10,
             batch_size=256,

@@ -33,7 +33,7 @@ class Classifier:
     device: str
 
     def predict_proba(self, inputs: Inputs, where: str = "inputs") -> Tensor:
-        """Probabilities [n, K], the mean over networks."""
+        """Probabilities [n, K], the mean over networks; with views.mirror also over an image and its mirror image."""
         if inputs.shape[1:] != self.input_shape:
             raise UserError(
                 f"{where}: rows have shape {list(inputs.shape[1:])}, the run expects {list(self.input_shape)}"
@@ -41,7 +41,7 @@ class Classifier:
         if not len(inputs):
             raise UserError(f"{where}: no rows, expected at least one")
         rows = inputs if len(self.input_shape) == 3 else self._standardised(inputs, where)
-        probabilities = predict_proba(self.networks, as_tensor(rows), self.views.plain, self.device)
+        probabilities = predict_proba(self.networks, as_tensor(rows), self.views.looks, self.device)
         if (row := first_wrong(probabilities.isfinite().numpy())) is not None:
             raise UserError(
                 f"{where}: the network has no finite answer to row {row}; are its values far from those of training?"
@@ -81,9 +81,9 @@ def load_run(
     for index, network in enumerate(networks):
         load_module(f"average.{index}.", network, tensors, folder.model)
         network.to(where).eval()
-    # Only the plain reading of inputs is needed, so the views are those that ask for no more.
+    # Only how predictions look at inputs is needed, so the views are those that ask for no more.
     image = len(shape) == 3
-    plain = augment.ViewsConfig(weak="none", strong="none", size=config.views.size)
+    plain = augment.ViewsConfig(weak="none", strong="none", size=config.views.size, mirror=config.views.mirror)
     views = augment.build(plain, image=image, shape=shape, mean=mean if image else (), std=std if image else ())
     return Classifier(tuple(networks), classes, shape, mean, std, views, where)
 
