@@ -67,6 +67,7 @@ ROWS: dict[str, Row] = {
         "cifar10-fast", "pars", HALF, 0.3, {"method": {"raw_negative": "none", "pseudo_negative": False}}
     ),
     "sym50 1 pars": Row("cifar10-fast", "pars", HALF, 1.0),
+    "sym50 0.6 pars, lr 0.02": Row("cifar10-fast", "pars", HALF, 0.6, {"train": {"lr": 0.02}}),
     "sym50 0.6 pars, SGD and two views": Row(
         "cifar10-fast",
         "pars",
@@ -82,34 +83,38 @@ ROWS: dict[str, Row] = {
 }
 
 
-def recipe(method: str, noise: NoiseConfig, train: dict[str, Any], budget: float = 0.2, **settings: Any) -> Row:
+def recipe(method: str, noise: NoiseConfig, train: dict[str, Any], budget: float = 0.06, **settings: Any) -> Row:
     """What differs between recipes is said, so that a row means the same if the preset changes in it."""
     changes = {
         "data": {"holdout": 0.1},
         "model": {"width": 32},
         "views": {"pad_mode": "reflect"},
-        "train": {"dynamics_every": 0, "batch_size": 256} | train,
+        "train": {"dynamics_every": 0} | train,
         "method": ({"warm_up_share": 0.4} if method == "pars" else {}) | settings,
     }
     return Row("cifar10-fast", method, noise, budget, changes)
 
 
-SGD: dict[str, Any] = {"optimiser": "sgd", "lr": 0.1, "schedule": "cosine"}
-MUON: dict[str, Any] = {"optimiser": "muon", "lr": 0.02, "schedule": "cosine"}
+def muon(lr: float, **changes: Any) -> dict[str, Any]:
+    return {"optimiser": "muon", "lr": lr, "schedule": "cosine", "batch_size": 256} | changes
+
+
+SGD: dict[str, Any] = {"optimiser": "sgd", "lr": 0.1, "schedule": "cosine", "batch_size": 256}
 GCE7, GCE5 = "gce(q=0.7)", "gce(q=0.5)"
 ONE_VIEW: dict[str, Any] = {"pool": "batch", "raw_view": "strong", "teacher": "temporal"}
 AVERAGE: dict[str, Any] = {"pool": "batch", "raw_view": "strong", "teacher": "average"}
 TWO_VIEWS: dict[str, Any] = {"pool": "batch", "raw_view": "weak", "teacher": "average"}
 RECIPES: dict[str, Row] = {
-    "warmup, Muon 0.02, q 0.5": recipe("warmup", HALF, MUON, loss=GCE5),
-    "pars, Muon 0.02, q 0.5, one view": recipe("pars", HALF, MUON, robust=GCE5, **ONE_VIEW),
-    "pars, Muon 0.02, q 0.5, two views": recipe("pars", HALF, MUON, robust=GCE5, **TWO_VIEWS),
-    "pars, Muon 0.02, q 0.5, one view, averaged teacher": recipe("pars", HALF, MUON, robust=GCE5, **AVERAGE),
-    "warmup, SGD 0.1, q 0.5": recipe("warmup", HALF, SGD, loss=GCE5),
-    "warmup, Muon 0.02, q 0.7": recipe("warmup", HALF, MUON, loss=GCE7),
-    "warmup, 0.04 PFLOP, batches of 128": recipe("warmup", HALF, MUON | {"batch_size": 128}, 0.04, loss=GCE7),
-    "warmup, 0.04 PFLOP, batches of 256": recipe("warmup", HALF, MUON, 0.04, loss=GCE7),
-    "warmup, Muon 0.01, q 0.5": recipe("warmup", HALF, MUON | {"lr": 0.01}, loss=GCE5),
+    "warmup, lr 0.04": recipe("warmup", HALF, muon(0.04), loss=GCE7),
+    "warmup, lr 0.02": recipe("warmup", HALF, muon(0.02), loss=GCE7),
+    "warmup, lr 0.08": recipe("warmup", HALF, muon(0.08), loss=GCE7),
+    "warmup, SGD 0.1": recipe("warmup", HALF, SGD, loss=GCE7),
+    "warmup, lr 0.04, q 0.5": recipe("warmup", HALF, muon(0.04), loss=GCE5),
+    "warmup, lr 0.04, batches of 128": recipe("warmup", HALF, muon(0.04, batch_size=128), loss=GCE7),
+    "pars, lr 0.04, one view": recipe("pars", HALF, muon(0.04), 0.2, robust=GCE7, **ONE_VIEW),
+    "pars, lr 0.04, one view, averaged teacher": recipe("pars", HALF, muon(0.04), 0.2, robust=GCE7, **AVERAGE),
+    "pars, lr 0.04, two views": recipe("pars", HALF, muon(0.04), 0.2, robust=GCE7, **TWO_VIEWS),
+    "warmup, lr 0.04, 0.2 PFLOP": recipe("warmup", HALF, muon(0.04), 0.2, loss=GCE7),
 }
 
 

@@ -143,7 +143,7 @@ def measure(turns: int, steps: int) -> tuple[run.RunConfig, dict[str, Clock]]:
             add(clocks[name], one, turn)
         one.seconds = defaultdict(float)
         with one.part("other"):
-            trainer.predict_proba(trainer.inputs[rows])
+            trainer.predict_proba(trainer.inputs[rows], looks=[trainer.views.plain])
         add(clocks["evaluate"], one, turn)
         one.seconds = defaultdict(float)
         if dynamics is not None:
@@ -177,7 +177,8 @@ def whole_run(config: run.RunConfig, clocks: dict[str, Clock], turns: int, steps
             total[part] += seconds / (turns * steps) * per_epoch * epochs
     due = {e for e in range(1, train.epochs + 1) if e % train.evaluate_every == 0} | {warm_up, train.epochs}
     looks = {e for e in range(1, train.epochs + 1) if e % train.dynamics_every == 0} | {warm_up, train.epochs}
-    evaluated = len(due) * 2 * CIFAR_TEST + len(due | looks) * CALIBRATION_ROWS + 2 * CIFAR_ROWS  # 2 ends of stages
+    tested = (2 + config.views.mirror) * CIFAR_TEST  # raw and averaged weights, the latter on mirror images too
+    evaluated = len(due) * tested + len(due | looks) * CALIBRATION_ROWS + 2 * CIFAR_ROWS  # 2 ends of stages
     for name, rows in (("evaluate", evaluated), ("look", len(looks) * CIFAR_ROWS)):
         spent = clocks[name].seconds
         total["evaluation"] += spent["forward"] / (turns * BATCH) * rows

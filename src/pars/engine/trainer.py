@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from pars import seeds
-from pars.augment import Views
+from pars.augment import Look, Views
 from pars.data import Dataset
 from pars.engine import checkpoint as ck
 from pars.engine.config import TrainConfig
@@ -249,17 +249,18 @@ class Trainer:
         self.meter = EpochMeter(self.true_labels)
         if self.folder is not None:
             if last_of_stage:
-                evidence = self.method.evidence(self.state)
-                save_rows(self.folder, name, self.epoch, self.predict_proba(self.inputs), self.labels, evidence)
+                # One look at each of so many rows is enough: they are there to be counted.
+                said = self.predict_proba(self.inputs, looks=[self.views.plain])
+                save_rows(self.folder, name, self.epoch, said, self.labels, self.method.evidence(self.state))
             self.folder.append_metrics(line)
             if self.epoch % self.config.checkpoint_every == 0 or self.is_over:
                 self.save()
         return line
 
-    def predict_proba(self, inputs: Tensor, *, average: bool = True) -> Tensor:
-        """Class probabilities [n, K], the mean over networks and looks."""
+    def predict_proba(self, inputs: Tensor, *, average: bool = True, looks: Sequence[Look] | None = None) -> Tensor:
+        """Class probabilities [n, K], the mean over networks and looks (by default all that a prediction takes)."""
         modules = [net.average if average else net.module for net in self.nets]
-        return predict_proba(modules, inputs, self.views.looks, self.device)
+        return predict_proba(modules, inputs, looks or self.views.looks, self.device)
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that training changes."""
