@@ -51,7 +51,7 @@ def main() -> None:
             copied = copy.deepcopy(net.average)
             for kept, current in zip(copied.buffers(), net.module.buffers(), strict=True):
                 kept.copy_(current)
-            plain = predict_proba([copied], inputs, trainer.views.looks, "cpu")
+            plain = predict_proba([copied], inputs, [trainer.views.plain], "cpu")
             found = {"trained": line["test"]["raw"], "copied": accuracy(plain, labels), "own": line["test"]["ema"]}
             lines.append({"epoch": line["epoch"], **{key: round(value, 2) for key, value in found.items()}})
             print(lines[-1], flush=True)

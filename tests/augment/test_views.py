@@ -147,7 +147,10 @@ def test_explicit_choices() -> None:
         (ViewsConfig(cutout=10**30), (3, 32, 32), "views.cutout = .* is more than images of 32×32 .*; at most 64"),
         (ViewsConfig(strong="randaugment", operations=10**9), (3, 32, 32), "views.operations must be at most 100"),
         (ViewsConfig(mix=0.1), (63,), r"rows of shape \[63\] to mix with, got shape \[32, 64\]"),
-        (ViewsConfig(mirror=True), (64,), "views.mirror is for images"),
+        (ViewsConfig(mirror=True), (64,), "views.mirror .* but training shows none"),
+        (ViewsConfig(mirror=True), (1, 8, 8), "views.mirror .* but training shows none"),
+        (ViewsConfig(mirror=True, flip=False), (3, 8, 8), "views.mirror .* but training shows none"),
+        (ViewsConfig(mirror=True, weak="none"), (3, 8, 8), "views.mirror .* but training shows none"),
         (ViewsConfig(pad=8, pad_mode="reflect"), (1, 8, 8), "mirrors more than an image of 8×8"),
     ],
 )

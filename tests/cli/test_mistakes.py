@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -47,6 +48,7 @@ Y = np.arange(60) % 3
         (["--model.name", "resnet"], "'resnet' for argument '--model.name'"),
         (["--model.name", "mlp", "--model.hidden", "0"], "model.hidden must be sizes of at least 1"),
         (["--views.weak", "dropout"], "views.weak: dropout does not fit images"),
+        (["--views.mirror"], "views.mirror predicts by mirror images too, but training shows none"),
     ],
 )
 def test_a_wrong_setting_is_named(
@@ -66,6 +68,8 @@ def test_a_wrong_setting_is_named(
         (["predict", "run"], "the following arguments are required: data"),
         (["predict", "run", "x.npz", "--device", "gpu"], "invalid choice: 'gpu'"),
         (["augment-preview", "digits", "x.png", "--views.strong", "much"], "'--views.strong'. Expected one of ("),
+        (["augment-preview", "digits", "x.png", "--views.mirror"], "views.mirror is about predictions"),
+        (["encode", "digits", "x.npz", "--views.mirror"], "views.mirror is about predictions"),
         (["tran"], "unknown command 'tran'; there are: demo, train, "),
     ],
 )
@@ -263,6 +267,16 @@ def test_a_run_does_not_go_on_with_other_settings(
         text = text[: text.index("[method]")] + "[method]\n" + after + text[text.index("\n[", text.index("[method]")) :]
     (folder / "config.toml").write_text(text.replace(before, after))
     assert f"{folder / 'config.toml'}: {said}" in refused(("resume", folder), folder, capsys)
+
+
+def test_a_run_from_before_a_setting_was_there_goes_on(unfinished_run: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(unfinished_run, tmp_path / "run")
+    config, began = folder / "config.toml", folder / "inputs.json"
+    config.write_text("\n".join(line for line in config.read_text().split("\n") if not line.startswith("mirror =")))
+    content = json.loads(began.read_text())
+    del content["settings"]["views.mirror"]
+    began.write_text(json.dumps(content))
+    assert pars("resume", folder) == 0
 
 
 def test_a_loss_that_explodes_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

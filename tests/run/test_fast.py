@@ -50,7 +50,7 @@ def test_the_fast_recipes_train_a_fast_network_with_light_views(name: str) -> No
     assert (train.nesterov, train.weight_decay) == (True, 5e-4)
     assert (train.ema, train.ema_ramp) == (0.99, True)
     assert (config.views.weak, config.views.strong, config.views.cutout) == ("auto", "cutout", 8)
-    assert config.views.pad_mode == "reflect"
+    assert (config.views.pad_mode, config.views.mirror) == ("reflect", True)
     assert isinstance(config.method, PARS)
     assert config.method.robust == "gce(q=0.7)"
     assert config.data.name == ("cifar100" if name.startswith("cifar100") else "cifar10")
@@ -141,7 +141,7 @@ def test_a_loaded_run_answers_without_its_data(tmp_path: Path) -> None:
 
 
 def test_with_mirror_the_log_says_what_predictions_with_mirror_images_are_worth(tmp_path: Path) -> None:
-    dataset, config = images(64, n_test=100), small()
+    dataset, config = images(64, n_test=300), small()
     config = replace(config, views=replace(config.views, mirror=True))
     result = run.train(config, tmp_path / "run", dataset=dataset)
     assert dataset.test is not None
@@ -156,6 +156,10 @@ def test_with_mirror_the_log_says_what_predictions_with_mirror_images_are_worth(
     for name, probabilities in (("mirrored", found), ("ema", by_hand[0])):
         right = probabilities.argmax(dim=1).numpy() == dataset.test.labels
         assert result["test"][name]["last"] == pytest.approx(100 * right.mean())
+    assert result["test"]["mirrored"]["last"] != result["test"]["ema"]["last"]
+    saved, _ = load_tensors(tmp_path / "run" / "rows-main.safetensors")
+    said = network(classifier.views.plain(torch.from_numpy(dataset.train.inputs))).softmax(dim=1)
+    torch.testing.assert_close(saved["confidence"], said.amax(dim=1))  # one look is enough to count rows
 
 
 def test_stopped_in_either_stage_and_resumed_it_ends_the_same(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ class ViewsConfig:
     flip: bool | None = None
     """Images: mirror left-right; by default colour images only, for a mirrored digit is no digit."""
     mirror: bool = False
-    """Images: predict by the mean over an image and its mirror image, at twice the cost; training stays as it is."""
+    """Images that training mirrors: predict by the mean over an image and its mirror image, at twice the cost."""
     strength: float = 1.0
     """light: scales rotation, shear, scale, shift, colour and cutout; 0 is the weak view."""
     cutout: int | None = None
@@ -95,6 +95,11 @@ def build(
     CropFlip(pad=1, flip=False, pad_mode='zero', size=None)
     """
     _check(config, image, shape, mean, std, bank)
+    if config.mirror and not (image and config.weak != "none" and flips(config, shape)):
+        raise UserError(
+            "views.mirror predicts by mirror images too, but training shows none: it is for colour images, or where "
+            "views.flip is true, and not where views.weak is none; --views.no-mirror switches it off"
+        )
     if not image:
         check_cached(config, cached)
         feature_std = np.asarray(std, dtype=np.float32) if len(std) else None
@@ -130,8 +135,13 @@ def check_cached(config: ViewsConfig, cached: int) -> None:
             )
 
 
+def flips(config: ViewsConfig, shape: tuple[int, ...]) -> bool:
+    """Whether crops of images of this shape are mirrored at random."""
+    return shape[0] > 1 if config.flip is None else config.flip
+
+
 def _weak(config: ViewsConfig, name: str, shape: tuple[int, ...]) -> Crop:
-    flip = shape[0] > 1 if config.flip is None else config.flip
+    flip = flips(config, shape)
     if name == "none":
         return Identity() if config.size is None else CentreCrop(config.size)
     if name == "resized-crop":
@@ -186,8 +196,6 @@ def _check(
     if not 0 <= config.mix <= 1:
         raise UserError(f"views.mix must be in [0, 1], got {config.mix}")
     if not image:
-        if config.mirror:
-            raise UserError("views.mirror is for images; feature vectors have no mirror image")
         if len(std) not in (0, *shape[:1]):
             raise UserError(f"std has {len(std)} values for features of shape {list(shape)}")
         if config.mix > 0 and (bank is None or bank.shape[1:] != shape or not len(bank)):

@@ -12,7 +12,7 @@ import torch
 
 from pars import augment, data, seeds
 from pars.augment import ViewsConfig, caption
-from pars.cli.flags import Parser, parsed
+from pars.cli.flags import Parser, check_unmirrored, parsed
 from pars.cli.output import add_json_flag, show
 from pars.cli.predict import check_out
 from pars.cli.streams import say
@@ -45,6 +45,7 @@ def parser() -> Parser:
 def command(args: Sequence[str]) -> int:
     about = "Weak and strong views of some images side by side, with what was done under each."
     options, flags = parsed(parser(), Flags, default=Flags(), args=args, about=about)
+    check_unmirrored(flags.views)
     if options.out.suffix.lower() != ".png":
         raise UserError(f"{options.out}: the contact sheet is a .png file")
     check_out(options.out)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pars import data, encode
 from pars.augment import ViewsConfig
-from pars.cli.flags import Parser, parsed
+from pars.cli.flags import Parser, check_unmirrored, parsed
 from pars.cli.output import add_json_flag, show
 from pars.cli.streams import say
 from pars.cli.table_flags import add_table_flags, table_options
@@ -47,6 +47,7 @@ def parser() -> Parser:
 def command(args: Sequence[str]) -> int:
     about = "Encode every row once with a frozen encoder; stopped, the same command goes on."
     options, flags = parsed(parser(), Flags, default=Flags(), args=args, about=about)
+    check_unmirrored(flags.views)
     encode.check_out(options.out)
     train, test = tables(options)
     encoder = chosen(options, train)

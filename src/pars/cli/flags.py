@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import tyro
 
+from pars.augment import ViewsConfig
 from pars.errors import UserError
 
 if TYPE_CHECKING:
@@ -74,3 +75,9 @@ def one_line(box: str) -> str:
     message, *more = [part for part in parts if part] or [[plain.strip()]]
     flags = [line for part in more for line in part if line.startswith("--")]
     return " ".join(message).rstrip(".") + (f"; expected {' or '.join(flags)}" if flags else "")
+
+
+def check_unmirrored(views: ViewsConfig) -> None:
+    """Refuse a setting of predictions where views are made and nothing is predicted."""
+    if views.mirror:
+        raise UserError("views.mirror is about predictions, of which there are none here")

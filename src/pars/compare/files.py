@@ -50,6 +50,8 @@ def row(contender: Contender, result: Mapping[str, Any] | None) -> dict[str, Any
         "best": None if test is None else test["ema"]["best"],
         "holdout": None if holdout is None else holdout["ema"]["last"],
     }
+    if test is not None and "mirrored" in test:
+        out["mirrored"] = test["mirrored"]["last"]  # of EMA, as the run predicts: with mirror images
     return out | ({"stopped": result["stopped"]} if "stopped" in result else {})
 
 

@@ -36,7 +36,7 @@ def cifar10_fast(noise: NoiseConfig, method: str | None = None) -> RunConfig:
             schedule="cosine",
             ema=0.99,
             ema_ramp=True,
-            # Each is a pass over 24 000 or 50 000 images, where a warm-up epoch trains on 50 000.
+            # Each is a pass over 34 000 or 50 000 images, where a warm-up epoch trains on 50 000.
             evaluate_every=2,
             dynamics_every=5,
         ),

@@ -92,7 +92,10 @@ def describe_settings(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_settings(folder: RunFolder, config: Mapping[str, Any]) -> None:
     """Refuse other settings than the run began with: half of it would be of the one kind, half of the other."""
-    for key, (was, now) in differences(read_content(folder)["settings"], describe_settings(config)).items():
+    began = read_content(folder)["settings"]
+    # A setting that there was not yet when the run began has its default now, which is what the run did without it.
+    now_known = {key: value for key, value in describe_settings(config).items() if key in began}
+    for key, (was, now) in differences(began, now_known).items():
         raise UserError(f"{folder.config}: {key} is {reprlib.repr(now)}, but the run began with {reprlib.repr(was)}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +83,9 @@ def load_run(
         network.to(where).eval()
     # Only how predictions look at inputs is needed, so the views are those that ask for no more.
     image = len(shape) == 3
-    plain = augment.ViewsConfig(weak="none", strong="none", size=config.views.size, mirror=config.views.mirror)
+    plain = augment.ViewsConfig(weak="none", strong="none", size=config.views.size)
     views = augment.build(plain, image=image, shape=shape, mean=mean if image else (), std=std if image else ())
+    views = replace(views, mirror=image and config.views.mirror)
     return Classifier(tuple(networks), classes, shape, mean, std, views, where)
 
 
