@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from torch import Tensor, nn
 
 from pars.models.backbone import Backbone, image_shape
 from pars.models.whitening import Signs, Whitening
+from pars.models.winograd import WinogradConv2d
+
+Convolution = Literal["direct", "winograd"]
 
 SMALLEST_MAP = 3  # positions a side that pooling leaves at least: 8×8 digits are pooled once
 LOGIT_SCALE = 1 / 9  # airbench's: logits that begin small
@@ -32,6 +37,7 @@ class FastCNN(Backbone):
         *,
         width: int = 32,
         signs: Signs = "both",
+        convolution: Convolution = "direct",
         logit_scale: float = LOGIT_SCALE,
     ) -> None:
         super().__init__()
@@ -41,7 +47,7 @@ class FastCNN(Backbone):
         layers: list[nn.Module] = [nn.GELU()]
         for c_out in (width, 4 * width, 4 * width):
             pooled = side // 2 >= SMALLEST_MAP
-            layers += _block(c_in, c_out, pooled)
+            layers += _block(c_in, c_out, pooled, convolution)
             side = side // 2 if pooled else side
             c_in = c_out
         self.blocks = nn.Sequential(*layers)
@@ -66,18 +72,20 @@ class ScaledLinear(nn.Linear):
         return super().forward(x) * self.scale
 
 
-def _block(c_in: int, c_out: int, pooled: bool) -> list[nn.Module]:
+def _block(c_in: int, c_out: int, pooled: bool, convolution: Convolution) -> list[nn.Module]:
     pool: list[nn.Module] = [nn.MaxPool2d(2)] if pooled else []
     return [
-        _conv(c_in, c_out),
+        _conv(c_in, c_out, convolution),
         *pool,
         nn.BatchNorm2d(c_out),
         nn.GELU(),
-        _conv(c_out, c_out),
+        _conv(c_out, c_out, convolution),
         nn.BatchNorm2d(c_out),
         nn.GELU(),
     ]
 
 
-def _conv(c_in: int, c_out: int) -> nn.Conv2d:
+def _conv(c_in: int, c_out: int, convolution: Convolution) -> nn.Conv2d:
+    if convolution == "winograd":
+        return WinogradConv2d(c_in, c_out)
     return nn.Conv2d(c_in, c_out, 3, padding=1, bias=False)

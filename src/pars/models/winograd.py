@@ -1,0 +1,87 @@
+"""3×3 convolutions in about half of the time on a CPU, by Winograd's algorithm: winograd.cpp, compiled when it is asked for.
+
+The result is that of a direct convolution up to rounding (some 1e-5 of the largest value in float32). FLOP are counted as
+a direct convolution's, so that budgets and comparisons mean the same with either.
+"""
+
+from __future__ import annotations
+
+import platform
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import conv_flop_count, register_flop_formula
+
+from pars.errors import UserError
+
+SOURCE = Path(__file__).with_name("winograd.cpp")
+LANES = 8  # channels are taken so many at a time
+OTHERWISE = "or train with --model.convolution direct, which gives the same up to rounding and takes longer"
+
+
+class WinogradConv2d(nn.Conv2d):
+    """A 3×3 convolution with stride 1 and padding 1, no bias. Shapes: [B, C, H, W] -> [B, K, H, W].
+
+    Where the kernel does not serve (another device, another precision, numbers of channels that 8 does not divide) it is
+    a direct convolution.
+    """
+
+    def __init__(self, c_in: int, c_out: int) -> None:
+        super().__init__(c_in, c_out, 3, padding=1, bias=False)
+        self.whole = c_in % LANES == 0 and c_out % LANES == 0
+        if self.whole:
+            kernel()  # compiled before training, not in its first step
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.whole and x.device.type == "cpu" and x.dtype == self.weight.dtype == torch.float32:
+            found: Tensor = _Convolve.apply(x, self.weight)  # type: ignore[no-untyped-call]
+            return found
+        return super().forward(x)
+
+
+class _Convolve(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
+        x, weight = (each.contiguous(memory_format=torch.channels_last) for each in (x, weight))
+        ctx.save_for_backward(x, weight)
+        found: Tensor = kernel().convolve(x, weight)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        gradient = gradient.contiguous(memory_format=torch.channels_last)
+        of_x, of_weight = kernel().convolve_backward(gradient, *ctx.saved_tensors)
+        return of_x, of_weight
+
+
+@cache
+def kernel() -> Any:
+    """The compiled functions. torch keeps what it has compiled in its cache, so that only the first time takes a minute."""
+    from torch.utils import cpp_extension  # looks for compilers when it is imported
+
+    flags = ["-mavx2", "-mfma"] if platform.machine().lower() in ("x86_64", "amd64") else []
+    if flags and torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"):
+        raise UserError(f"Winograd convolutions need a processor with AVX2, which this is not; {OTHERWISE}")
+    try:
+        cpp_extension.load("pars_winograd", [str(SOURCE)], extra_cflags=["-O3", *flags], is_python_module=False)
+    except (RuntimeError, OSError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(
+            f"Winograd convolutions could not be compiled ({reason}): they need a C++ compiler and ninja "
+            f"(pip install ninja); {OTHERWISE}"
+        ) from error
+    functions = torch.ops.pars_winograd
+    register_flop_formula([functions.convolve])(_forward_flop)
+    register_flop_formula([functions.convolve_backward])(_backward_flop)
+    return functions
+
+
+def _forward_flop(x: torch.Size, weight: torch.Size, *, out_shape: torch.Size, **_: Any) -> int:
+    return int(conv_flop_count(list(x), list(weight), list(out_shape)))
+
+
+def _backward_flop(gradient: torch.Size, x: torch.Size, weight: torch.Size, **_: Any) -> int:
+    return 2 * int(conv_flop_count(list(x), list(weight), list(gradient)))
