@@ -4,13 +4,14 @@
 // outputs are Aᵀ·(U·V)·A, where U·V is, for each of the 36 places, a product over channels: 36 multiplications where the
 // sum over 3×3 inputs takes 144. Everything is linear, so the backward is the transposed maps in the opposite order.
 //
-// Memory is NHWC, so that 8 neighbouring channels are one vector. Images are taken some at a time: what is between the
-// transforms should stay in the cache.
+// Memory is NHWC, so that 8 neighbouring channels are one vector. Images are taken some at a time, each time by one
+// thread: what is between the transforms should stay in its cache.
 #include <ATen/Parallel.h>
 #include <torch/extension.h>
 
 #include <algorithm>
 #include <tuple>
+#include <vector>
 
 namespace {
 
@@ -75,66 +76,86 @@ struct Images {
 // From side×side pixels that begin `margin` before each tile to its 36 places; beyond the border everything is 0.
 template <int64_t side, int64_t margin, Map map>
 void to_places(const float* pixels, float* places, const Images& size) {
-  at::parallel_for(0, size.tiles(), 16, [&](int64_t begin, int64_t end) {
-    for (int64_t tile = begin; tile < end; ++tile) {
-      const float* image = pixels + tile / size.tiles_of_one() * size.height * size.width * size.channels;
-      const int64_t top = tile / size.columns() % size.rows() * TILE - margin;
-      const int64_t left = tile % size.columns() * TILE - margin;
-      for (int64_t c = 0; c < size.channels; c += LANES) {
-        Vector half[WINDOW][side], in[side], out[WINDOW];
-        for (int64_t x = 0; x < side; ++x) {
-          const bool inside = left + x >= 0 && left + x < size.width;
-          for (int64_t y = 0; y < side; ++y) {
-            const bool there = inside && top + y >= 0 && top + y < size.height;
-            in[y] = there ? load(image + ((top + y) * size.width + left + x) * size.channels + c) : Vector{};
-          }
-          map(in, out);
-          for (int64_t y = 0; y < WINDOW; ++y) half[y][x] = out[y];
+  for (int64_t tile = 0; tile < size.tiles(); ++tile) {
+    const float* image = pixels + tile / size.tiles_of_one() * size.height * size.width * size.channels;
+    const int64_t top = tile / size.columns() % size.rows() * TILE - margin;
+    const int64_t left = tile % size.columns() * TILE - margin;
+    for (int64_t c = 0; c < size.channels; c += LANES) {
+      Vector half[WINDOW][side], in[side], out[WINDOW];
+      for (int64_t x = 0; x < side; ++x) {
+        const bool inside = left + x >= 0 && left + x < size.width;
+        for (int64_t y = 0; y < side; ++y) {
+          const bool there = inside && top + y >= 0 && top + y < size.height;
+          in[y] = there ? load(image + ((top + y) * size.width + left + x) * size.channels + c) : Vector{};
         }
-        for (int64_t y = 0; y < WINDOW; ++y) {
-          map(half[y], out);
-          for (int64_t x = 0; x < WINDOW; ++x)
-            store(places + ((y * WINDOW + x) * size.tiles() + tile) * size.channels + c, out[x]);
-        }
+        map(in, out);
+        for (int64_t y = 0; y < WINDOW; ++y) half[y][x] = out[y];
+      }
+      for (int64_t y = 0; y < WINDOW; ++y) {
+        map(half[y], out);
+        for (int64_t x = 0; x < WINDOW; ++x)
+          store(places + ((y * WINDOW + x) * size.tiles() + tile) * size.channels + c, out[x]);
       }
     }
-  });
+  }
 }
 
 // Back from 36 places to the pixels; where windows overlap (side above 4) they are added up, and pixels begin at 0.
 template <int64_t side, int64_t margin, Map map>
 void from_places(const float* places, float* pixels, const Images& size) {
-  at::parallel_for(0, size.n, 1, [&](int64_t begin, int64_t end) {  // one thread an image, because of the overlap
-    for (int64_t tile = begin * size.tiles_of_one(); tile < end * size.tiles_of_one(); ++tile) {
-      float* image = pixels + tile / size.tiles_of_one() * size.height * size.width * size.channels;
-      const int64_t top = tile / size.columns() % size.rows() * TILE - margin;
-      const int64_t left = tile % size.columns() * TILE - margin;
-      for (int64_t c = 0; c < size.channels; c += LANES) {
-        Vector half[side][WINDOW], in[WINDOW], out[side];
-        for (int64_t x = 0; x < WINDOW; ++x) {
-          for (int64_t y = 0; y < WINDOW; ++y)
-            in[y] = load(places + ((y * WINDOW + x) * size.tiles() + tile) * size.channels + c);
-          map(in, out);
-          for (int64_t y = 0; y < side; ++y) half[y][x] = out[y];
-        }
-        for (int64_t y = std::max<int64_t>(0, -top); y < std::min(side, size.height - top); ++y) {
-          map(half[y], out);
-          for (int64_t x = std::max<int64_t>(0, -left); x < std::min(side, size.width - left); ++x) {
-            float* at = image + ((top + y) * size.width + left + x) * size.channels + c;
-            store(at, side > TILE ? load(at) + out[x] : out[x]);
-          }
+  for (int64_t tile = 0; tile < size.tiles(); ++tile) {
+    float* image = pixels + tile / size.tiles_of_one() * size.height * size.width * size.channels;
+    const int64_t top = tile / size.columns() % size.rows() * TILE - margin;
+    const int64_t left = tile % size.columns() * TILE - margin;
+    for (int64_t c = 0; c < size.channels; c += LANES) {
+      Vector half[side][WINDOW], in[WINDOW], out[side];
+      for (int64_t x = 0; x < WINDOW; ++x) {
+        for (int64_t y = 0; y < WINDOW; ++y)
+          in[y] = load(places + ((y * WINDOW + x) * size.tiles() + tile) * size.channels + c);
+        map(in, out);
+        for (int64_t y = 0; y < side; ++y) half[y][x] = out[y];
+      }
+      for (int64_t y = std::max<int64_t>(0, -top); y < std::min(side, size.height - top); ++y) {
+        map(half[y], out);
+        for (int64_t x = std::max<int64_t>(0, -left); x < std::min(side, size.width - left); ++x) {
+          float* at = image + ((top + y) * size.width + left + x) * size.channels + c;
+          store(at, side > TILE ? load(at) + out[x] : out[x]);
         }
       }
     }
+  }
+}
+
+int64_t images_at_once(const Images& all) {
+  return std::min(all.n, std::max<int64_t>(1, TILES_AT_ONCE / all.tiles_of_one()));
+}
+
+// Calls visit(first image, how many) for some images at a time, on all threads; products inside are each thread's own.
+template <typename Visit>
+void in_turns(const Images& all, Visit visit) {
+  const int64_t at_once = images_at_once(all);
+  at::parallel_for(0, (all.n + at_once - 1) / at_once, 1, [&](int64_t begin, int64_t end) {
+    const at::AutoDispatchBelowADInplaceOrView no_gradients;  // a thread does not inherit that
+    for (int64_t turn = begin; turn < end; ++turn)
+      visit(turn * at_once, std::min(at_once, all.n - turn * at_once));
   });
 }
 
-// Calls visit(first image, how many) for some images at a time.
-template <typename Visit>
-void in_turns(const Images& all, Visit visit) {
-  const int64_t at_once = std::max<int64_t>(1, TILES_AT_ONCE / all.tiles_of_one());
-  for (int64_t first = 0; first < all.n; first += at_once) visit(first, std::min(at_once, all.n - first));
-}
+// Memory for the places of one turn, a piece for each thread.
+class Room {
+ public:
+  Room(const Images& all, int64_t channels, const at::TensorOptions& options)
+      : channels_(channels),
+        all_(at::empty({at::get_num_threads(), PLACES * images_at_once(all) * all.tiles_of_one() * channels}, options)) {}
+
+  at::Tensor places(int64_t tiles) const {  // [36, tiles, channels] of the thread that asks
+    return all_[at::get_thread_num()].narrow(0, 0, PLACES * tiles * channels_).view({PLACES, tiles, channels_});
+  }
+
+ private:
+  int64_t channels_;
+  at::Tensor all_;
+};
 
 at::Tensor weight_map(const at::Tensor& weight) {  // G ⊗ G: [36, 9]
   const float sixth = 1.f / 6, twelfth = 1.f / 12, last = 1.f / 24;
@@ -155,12 +176,13 @@ at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight) {
   const Images in{x.size(0), x.size(2), x.size(3), x.size(1)};
   const at::Tensor u = places_of(weight);
   const at::Tensor y = at::empty({in.n, outputs, in.height, in.width}, x.options(), at::MemoryFormat::ChannelsLast);
+  const Room inputs_room(in, in.channels, x.options()), outputs_room(in, outputs, x.options());
   in_turns(in, [&](int64_t first, int64_t n) {
     const Images source{n, in.height, in.width, in.channels}, target{n, in.height, in.width, outputs};
     const int64_t pixels = first * in.height * in.width;
-    const at::Tensor v = at::empty({PLACES, source.tiles(), in.channels}, x.options());
+    at::Tensor v = inputs_room.places(source.tiles()), product = outputs_room.places(source.tiles());
     to_places<WINDOW, 1, map_b>(x.data_ptr<float>() + pixels * in.channels, v.data_ptr<float>(), source);
-    const at::Tensor product = at::bmm(v, u);
+    at::bmm_out(product, v, u);
     from_places<TILE, 0, map_a>(product.data_ptr<float>(), y.data_ptr<float>() + pixels * outputs, target);
   });
   return y;
@@ -172,18 +194,25 @@ std::tuple<at::Tensor, at::Tensor> convolve_backward(const at::Tensor& gradient,
   const int64_t outputs = weight.size(0);
   const Images in{x.size(0), x.size(2), x.size(3), x.size(1)};
   const at::Tensor u_t = places_of(weight).transpose(1, 2).contiguous();
-  const at::Tensor of_x = at::zeros_like(x), of_u = at::zeros({PLACES, in.channels, outputs}, x.options());
+  const at::Tensor of_x = at::zeros_like(x);
+  std::vector<at::Tensor> sums(at::get_num_threads());  // of each thread: turns are shared out the same way every time
+  const Room inputs_room(in, in.channels, x.options()), outputs_room(in, outputs, x.options());
   in_turns(in, [&](int64_t first, int64_t n) {
     const Images source{n, in.height, in.width, in.channels}, target{n, in.height, in.width, outputs};
     const int64_t pixels = first * in.height * in.width;
-    const at::Tensor v = at::empty({PLACES, source.tiles(), in.channels}, x.options());
-    const at::Tensor of_product = at::empty({PLACES, target.tiles(), outputs}, x.options());
+    at::Tensor v = inputs_room.places(source.tiles());
+    const at::Tensor of_product = outputs_room.places(source.tiles());
     to_places<WINDOW, 1, map_b>(x.data_ptr<float>() + pixels * in.channels, v.data_ptr<float>(), source);
     to_places<TILE, 0, map_a_t>(gradient.data_ptr<float>() + pixels * outputs, of_product.data_ptr<float>(), target);
+    at::Tensor& of_u = sums[at::get_thread_num()];
+    if (!of_u.defined()) of_u = at::zeros({PLACES, in.channels, outputs}, x.options());
     of_u.baddbmm_(v.transpose(1, 2), of_product);
-    const at::Tensor of_v = at::bmm(of_product, u_t);
-    from_places<WINDOW, 1, map_b_t>(of_v.data_ptr<float>(), of_x.data_ptr<float>() + pixels * in.channels, source);
+    at::bmm_out(v, of_product, u_t);  // the gradient of v, in its place
+    from_places<WINDOW, 1, map_b_t>(v.data_ptr<float>(), of_x.data_ptr<float>() + pixels * in.channels, source);
   });
+  at::Tensor of_u = at::zeros({PLACES, in.channels, outputs}, x.options());
+  for (const at::Tensor& sum : sums)
+    if (sum.defined()) of_u += sum;
   const at::Tensor flat = at::mm(weight_map(weight).t(), of_u.view({PLACES, in.channels * outputs}));
   return {of_x, flat.view({3, 3, in.channels, outputs}).permute({3, 2, 0, 1}).contiguous(at::MemoryFormat::ChannelsLast)};
 }

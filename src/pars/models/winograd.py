@@ -1,12 +1,16 @@
-"""3×3 convolutions in about half of the time on a CPU, by Winograd's algorithm: winograd.cpp, compiled when it is asked for.
+"""3×3 convolutions in half of the time on a CPU, by Winograd's algorithm: winograd.cpp, compiled when it is asked for.
 
-The result is that of a direct convolution up to rounding (some 1e-5 of the largest value in float32). FLOP are counted as
-a direct convolution's, so that budgets and comparisons mean the same with either.
+The result is that of a direct convolution up to rounding (some 1e-5 of the largest value in float32). FLOP are counted
+as a direct convolution's, so that budgets and comparisons mean the same with either.
 """
 
 from __future__ import annotations
 
+import os
 import platform
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,8 +29,8 @@ OTHERWISE = "or train with --model.convolution direct, which gives the same up t
 class WinogradConv2d(nn.Conv2d):
     """A 3×3 convolution with stride 1 and padding 1, no bias. Shapes: [B, C, H, W] -> [B, K, H, W].
 
-    Where the kernel does not serve (another device, another precision, numbers of channels that 8 does not divide) it is
-    a direct convolution.
+    Where the kernel does not serve (another device, another precision, numbers of channels that 8 does not divide) it
+    is a direct convolution.
     """
 
     def __init__(self, c_in: int, c_out: int) -> None:
@@ -51,7 +55,7 @@ class _Convolve(torch.autograd.Function):
         return found
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
         gradient = gradient.contiguous(memory_format=torch.channels_last)
         of_x, of_weight = kernel().convolve_backward(gradient, *ctx.saved_tensors)
         return of_x, of_weight
@@ -59,15 +63,17 @@ class _Convolve(torch.autograd.Function):
 
 @cache
 def kernel() -> Any:
-    """The compiled functions. torch keeps what it has compiled in its cache, so that only the first time takes a minute."""
+    """The compiled functions. torch keeps what it has compiled in its cache: only the first time takes a minute."""
     from torch.utils import cpp_extension  # looks for compilers when it is imported
 
-    flags = ["-mavx2", "-mfma"] if platform.machine().lower() in ("x86_64", "amd64") else []
-    if flags and torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"):
+    x86 = platform.machine().lower() in ("x86_64", "amd64")
+    if x86 and torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"):
         raise UserError(f"Winograd convolutions need a processor with AVX2, which this is not; {OTHERWISE}")
     try:
-        cpp_extension.load("pars_winograd", [str(SOURCE)], extra_cflags=["-O3", *flags], is_python_module=False)
-    except (RuntimeError, OSError) as error:
+        flags = ["-O3", "-fopenmp", *(["-mavx2", "-mfma"] if x86 else [])]
+        with programs_beside_python():
+            cpp_extension.load("pars_winograd", [str(SOURCE)], extra_cflags=flags, is_python_module=False)
+    except (RuntimeError, OSError, ImportError) as error:
         reason = str(error).strip().splitlines()[0]
         raise UserError(
             f"Winograd convolutions could not be compiled ({reason}): they need a C++ compiler and ninja "
@@ -77,6 +83,17 @@ def kernel() -> Any:
     register_flop_formula([functions.convolve])(_forward_flop)
     register_flop_formula([functions.convolve_backward])(_backward_flop)
     return functions
+
+
+@contextmanager
+def programs_beside_python() -> Iterator[None]:
+    """ninja is installed beside Python, which is not on the path unless its environment is activated."""
+    before = os.environ.get("PATH", os.defpath)
+    os.environ["PATH"] = os.pathsep.join((before, str(Path(sys.executable).parent)))
+    try:
+        yield
+    finally:
+        os.environ["PATH"] = before
 
 
 def _forward_flop(x: torch.Size, weight: torch.Size, *, out_shape: torch.Size, **_: Any) -> int:

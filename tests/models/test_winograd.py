@@ -1,0 +1,104 @@
+"""Winograd convolutions against torch's own in float64, their cost, and what happens where they cannot be compiled."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from pars.engine.flops import network_cost
+from pars.models import ModelConfig, build
+from pars.models.fast_cnn import Convolution
+from pars.models.winograd import WinogradConv2d
+
+pytestmark = pytest.mark.skipif(
+    shutil.which(os.environ.get("CXX", "c++")) is None, reason="no C++ compiler: Winograd convolutions are not tested"
+)
+
+
+def assert_near(found: Tensor, expected: Tensor) -> None:
+    """Equal up to a small part of the largest value: Winograd's rounding errors are as large everywhere."""
+    assert found.shape == expected.shape
+    assert (found.double() - expected).abs().max() <= 3e-5 * expected.abs().max()
+
+
+@pytest.mark.parametrize(
+    ("n", "c_in", "c_out", "height", "width"),
+    [(3, 8, 16, 15, 15), (40, 32, 8, 7, 7), (2, 8, 8, 3, 3), (1, 16, 24, 1, 1), (5, 8, 8, 4, 13), (1, 8, 8, 70, 90)],
+)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_values_and_gradients_are_those_of_a_convolution(
+    n: int, c_in: int, c_out: int, height: int, width: int, threads: int
+) -> None:
+    torch.manual_seed(0)
+    layer = WinogradConv2d(c_in, c_out)
+    x = torch.randn(n, c_in, height, width, requires_grad=True)
+    direction = torch.randn(n, c_out, height, width)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        y = layer(x)
+        found = torch.autograd.grad(y, (x, layer.weight), direction)
+    finally:
+        torch.set_num_threads(before)
+    x64, weight64 = x.detach().double().requires_grad_(), layer.weight.detach().double().requires_grad_()
+    y64 = F.conv2d(x64, weight64, padding=1)
+    expected = torch.autograd.grad(y64, (x64, weight64), direction.double())
+    assert_near(y, y64)
+    for mine, theirs in zip(found, expected, strict=True):
+        assert_near(mine, theirs)
+
+
+def test_the_same_bits_every_time() -> None:
+    torch.manual_seed(0)
+    layer, x = WinogradConv2d(16, 16), torch.randn(50, 16, 9, 9, requires_grad=True)
+
+    def once() -> list[Tensor]:
+        y = layer(x)
+        return [y.detach(), *torch.autograd.grad(y.square().sum(), (x, layer.weight))]
+
+    first = once()
+    for again in (once() for _ in range(3)):
+        assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+
+
+def test_what_the_kernel_does_not_serve_is_convolved_directly() -> None:
+    torch.manual_seed(0)
+    odd = WinogradConv2d(12, 8)
+    x = torch.randn(2, 12, 5, 5)
+    assert torch.equal(odd(x), nn.Conv2d.forward(odd, x))
+    double, x64 = WinogradConv2d(8, 8).double(), torch.randn(2, 8, 5, 5, dtype=torch.float64)
+    assert torch.equal(double(x64), F.conv2d(x64, double.weight, padding=1))
+
+
+@pytest.mark.parametrize("width", [8, 6])
+def test_a_network_has_the_same_weights_outputs_and_cost(width: int) -> None:
+    x = torch.randn(16, 3, 32, 32)
+    nets = {}
+    choices: tuple[Convolution, ...] = ("winograd", "direct")
+    for convolution in choices:
+        nets[convolution] = build(
+            ModelConfig(name="fast_cnn", width=width, convolution=convolution), (3, 32, 32), 10, seed=0
+        )
+    for mine, theirs in zip(nets["winograd"].parameters(), nets["direct"].parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+    torch.testing.assert_close(nets["winograd"](x), nets["direct"](x), rtol=1e-4, atol=1e-5)
+    assert network_cost(nets["winograd"], x[:2]) == network_cost(nets["direct"], x[:2])
+
+
+def test_where_nothing_can_be_compiled_it_says_what_is_missing(tmp_path: Path) -> None:
+    code = "from pars.models import ModelConfig, build; "
+    code += "build(ModelConfig(name='fast_cnn', width=8, convolution='winograd'), (3, 32, 32), 10, seed=0)"
+    env = os.environ | {"TORCH_EXTENSIONS_DIR": str(tmp_path), "CXX": "no-such-compiler"}
+    found = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+    last = found.stderr.strip().splitlines()[-1]
+    assert "UserError: Winograd convolutions could not be compiled" in last
+    assert "C++ compiler" in last
+    assert "--model.convolution direct" in last
