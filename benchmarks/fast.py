@@ -3,6 +3,7 @@
     python benchmarks/fast.py --root DATA --work RUNS            # hours on two cores; stop it, call it again
     … --only sym50                only rows whose name holds this
     … --recipes                   instead the trials behind the settings: RECIPES, into results/fast-recipes.jsonl
+    … --convolution direct        without a C++ compiler: longer, and the same up to rounding
     … --show                      only print what is there, and draw accuracy over FLOP into docs/fast-*.svg
 
 RUNS holds a folder per row; a row that was stopped goes on where it was and ends in the same bytes. DATA holds
@@ -20,11 +21,12 @@ import subprocess
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pars import report, run
 from pars.engine import RunFolder, watcher
 from pars.errors import UserError
+from pars.models import Convolution
 from pars.noise import NoiseConfig
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -118,13 +120,14 @@ RECIPES: dict[str, Row] = {
 }
 
 
-def configuration(row: Row, root: Path) -> run.RunConfig:
+def configuration(row: Row, root: Path, convolution: Convolution) -> run.RunConfig:
     config = run.overlay(run.preset(row.preset, row.budget)(row.noise, row.method), row.changes)
-    return replace(config, data=replace(config.data, root=str(root)))
+    model = replace(config.model, convolution=convolution)
+    return replace(config, data=replace(config.data, root=str(root)), model=model)
 
 
-def train(name: str, row: Row, root: Path, folder: Path) -> dict[str, Any]:
-    wanted = configuration(row, root)
+def train(name: str, row: Row, root: Path, folder: Path, convolution: Convolution) -> dict[str, Any]:
+    wanted = configuration(row, root, convolution)
     if RunFolder(folder).config.exists():
         other = run.differences(run.normal(wanted), run.open_run(folder)[1])
         if other:
@@ -142,6 +145,7 @@ def train(name: str, row: Row, root: Path, folder: Path) -> dict[str, Any]:
         "noise": {key: getattr(wanted.noise, key) for key in ("kind", "rate", "labels")},
         "changes": row.changes,
         "width": wanted.model.width,
+        "convolution": wanted.model.convolution,
         "batch_size": wanted.train.batch_size,
         "seed": 0,
         "budget": row.budget,
@@ -195,6 +199,7 @@ def main() -> None:
     parser.add_argument("--root", type=Path)
     parser.add_argument("--work", type=Path)
     parser.add_argument("--only", default="")
+    parser.add_argument("--convolution", choices=get_args(Convolution), default="winograd")
     parser.add_argument("--recipes", action="store_true", help="trials behind the presets' settings")
     parser.add_argument("--show", action="store_true", help="only print what is there")
     options = parser.parse_args()
@@ -206,7 +211,8 @@ def main() -> None:
             # Read anew each time: another process may train other rows.
             if options.only not in name or any(line["row"] == name for line in done(path)):
                 continue
-            line = train(name, row, options.root, options.work / name.replace(" ", "-").replace(",", ""))
+            folder = options.work / name.replace(" ", "-").replace(",", "")
+            line = train(name, row, options.root, folder, options.convolution)
             with path.open("a") as file:
                 file.write(json.dumps(line) + "\n")
             print(f"{name}: {line['ema']:.2f} %", flush=True)
