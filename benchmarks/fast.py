@@ -117,6 +117,9 @@ RECIPES: dict[str, Row] = {
     "pars, lr 0.04, one view, averaged teacher": recipe("pars", HALF, muon(0.04), 0.2, robust=GCE7, **AVERAGE),
     "pars, lr 0.04, two views": recipe("pars", HALF, muon(0.04), 0.2, robust=GCE7, **TWO_VIEWS),
     "warmup, lr 0.04, 0.2 PFLOP": recipe("warmup", HALF, muon(0.04), 0.2, loss=GCE7),
+    "sym80 warmup, lr 0.02": recipe("warmup", MOST, muon(0.02), loss=GCE7),
+    "sym80 warmup, lr 0.04": recipe("warmup", MOST, muon(0.04), loss=GCE7),
+    "sym80 warmup, lr 0.01": recipe("warmup", MOST, muon(0.01), loss=GCE7),
 }
 
 
