@@ -88,6 +88,7 @@ def test_only_the_main_stage_draws_a_second_batch_and_only_if_it_needs_one() -> 
         ({"mu": float("nan")}, r"method\.mu is nan"),
         ({"negatives": 0}, r"method\.negatives is 0"),
         ({"momentum": 1}, r"method\.momentum is 1"),
+        ({"precision": 1.1}, r"method\.precision is 1\.1, expected a number from 0 to 1"),
         ({"robust": "ncee"}, r"no loss 'ncee'"),
     ],
 )

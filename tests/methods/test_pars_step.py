@@ -26,7 +26,7 @@ from methods.reference import (
 )
 from pars.losses import cross_entropy, parse
 from pars.methods import PARS, Losses, Network, Task
-from pars.methods.parts import temporal
+from pars.methods.parts import reliability, temporal
 from pars.methods.parts.negative import complements
 from pars.methods.parts.votes import label_odds, trust
 
@@ -242,6 +242,26 @@ def test_selections_say_what_the_step_believed() -> None:
     assert torch.equal(at.selections["raw"].predicted, logits["raw/weak"].argmax(1))
     assert torch.equal(at.selections["pseudo"].predicted, taught.argmax(1))
     assert torch.equal(at.selections["pseudo"].ambiguous, taught.amax(1) > 0.7)
+
+
+def test_with_a_precision_labels_lower_the_threshold_and_selection_still_does_not_look_at_them() -> None:
+    logits, labels = random_logits(0), random_labels(0)
+    method = PARS(tau=0.95, precision=0.8)
+    task = Task(n_rows=len(labels), n_classes=4, epochs=2, labels=labels)
+    sure_at_40 = torch.zeros(reliability.BINS, 4)
+    sure_at_40[40:] = 10_000 * torch.tensor([1.0, 0.9, 1.0, 0.01])  # labels agree with predictions surer than 0.4
+    sure_at_40[:40] = 10_000 * torch.tensor([1.0, 0.2, 1.0, 0.5])
+    for said in (labels, labels.roll(1)):
+        at = step(logits, said)
+        at.state |= method.initial_state(task)
+        assert not at.state["reliability_pseudo"].any()
+        at.state["reliability_raw"], at.state["reliability_pseudo"] = sure_at_40.clone(), sure_at_40.clone()
+        method.main_step(at)
+        for name, view in (("raw", "raw/weak"), ("pseudo", "more/weak")):
+            confidence = logits[view].detach().softmax(1).amax(1)
+            threshold = method.threshold(at.state[f"reliability_{name}"], 4)
+            assert 0.1 < threshold < 0.4  # rows that are less sure may join as long as 0.8 of all are right
+            assert torch.equal(at.selections[name].ambiguous, confidence > threshold)
 
 
 def test_what_was_said_of_a_row_before_labels_it_and_what_is_said_now_is_remembered() -> None:

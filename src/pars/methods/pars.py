@@ -12,7 +12,7 @@ from pars.losses import class_balance, negative_learning, parse, positive_learni
 from pars.methods.base import LARGEST_RATIO, Method, Task, epochs_of
 from pars.methods.catalogue import Cited, Entry, Recipe, Setting, ours, paper
 from pars.methods.epoch import Epoch
-from pars.methods.parts import temporal
+from pars.methods.parts import reliability, temporal
 from pars.methods.parts.divergence import kl_divergence
 from pars.methods.parts.negative import mean_negative
 from pars.methods.parts.ramp import ramp_up
@@ -57,6 +57,8 @@ class PARS(Method):
     pseudo_positive: Literal["ce", "robust", "soft"] = "ce"
     """robust: the appendix's "robust loss on corrected labels"; soft: the teacher's probabilities, not its class."""
 
+    precision: float = 0.0
+    """Above 0: tau falls as long as so many sure predictions are right, as the given labels say together."""
     raw_anchor: Literal["ambiguous", "all", "agreeing"] = "all"  # which raw labels the robust loss covers
     raw_weight: Literal["odds", "one"] = "odds"  # its weight: the odds that a raw label agrees with a sure prediction
     trust: Literal["votes", "full"] = "votes"  # how far self-training counts: by how the given labels vote on it
@@ -80,7 +82,7 @@ class PARS(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require_shares("tau", "warm_up_share", "min_share", "ramp", "balance_memory")
+        self.require_shares("tau", "warm_up_share", "min_share", "ramp", "balance_memory", "precision")
         self.require(0 <= self.momentum < 1, "momentum", "a number from 0 and below 1")
         self.require_weights("lambda_S", "lambda_N", "lambda_R")
         self.require(0 < self.mu <= LARGEST_RATIO, "mu", f"a number above 0 and at most {LARGEST_RATIO}")
@@ -96,7 +98,9 @@ class PARS(Method):
         )
 
     def initial_state(self, task: Task) -> State:
-        state = {}
+        state: State = {}
+        if self.precision:
+            state |= {f"reliability_{name}": reliability.empty() for name in ("raw", "pseudo")}
         if self.pseudo and self.trust == "votes":
             state["votes"] = torch.zeros(task.n_classes)
         if self.prior == "labels":
@@ -114,10 +118,12 @@ class PARS(Method):
                 shares = label_shares(epoch.given, epoch.n_classes)
                 epoch.state["prior"] = without_floor(shares, epoch.state["votes"])
             epoch.note(trust=float(trust(epoch.state["votes"])), sure_and_right=float(accuracy(epoch.state["votes"])))
+        if self.precision:
+            epoch.note(tau=float(self.threshold(epoch.state["reliability_pseudo"], epoch.n_classes)))
 
     def warm_up_step(self, at: Step) -> Losses:
         logits = at.net(at.batch.weak)
-        sure = at.select("raw", at.batch, logits, self.tau)
+        sure = self.select(at, "raw", at.batch, logits)
         if "votes" in at.state:
             at.state["votes"] = count_votes(at.state["votes"], logits, at.batch.labels, sure)
         if "ensemble" in at.state:
@@ -161,7 +167,7 @@ class PARS(Method):
     def raw_losses(self, at: Step, logits: Tensor, opinion: Tensor) -> Losses:
         """Eq. rn: robust learning on ambiguous rows (or all, or labels `opinion` shares), negative on noisy ones."""
         labels = at.batch.labels
-        ambiguous = at.select("raw", at.batch, logits, self.tau)
+        ambiguous = self.select(at, "raw", at.batch, logits)
         covered = {
             "ambiguous": ambiguous,
             "all": torch.ones_like(ambiguous),
@@ -183,7 +189,7 @@ class PARS(Method):
 
     def pseudo_losses(self, at: Step, batch: Batch, student: Tensor, guess: Tensor, weight: Tensor | float) -> Losses:
         """Eq. pn: positive learning of z on ambiguous rows, negative learning of z_bar on noisy ones."""
-        ambiguous = at.select("pseudo", batch, guess, self.tau)
+        ambiguous = self.select(at, "pseudo", batch, guess)
         z = guess.argmax(dim=1)
         if self.pseudo_positive == "soft":
             positive = kl_divergence(guess, student)
@@ -194,6 +200,17 @@ class PARS(Method):
             negative = mean_negative(at, student, z, self.negatives)
             losses["pseudo_negative"] = weight * self.lambda_N * self.subset_mean(negative, ~ambiguous)
         return losses
+
+    def select(self, at: Step, name: str, batch: Batch, logits: Tensor) -> Tensor:
+        """Eq. ss, with tau or what stands for it; labels say together how low it may be, never which rows are sure."""
+        if not self.precision:
+            return at.select(name, batch, logits, self.tau)
+        counts = reliability.count(at.state[f"reliability_{name}"], logits.detach(), batch.labels)
+        at.state[f"reliability_{name}"] = counts
+        return at.select(name, batch, logits, self.threshold(counts, logits.shape[1]))
+
+    def threshold(self, counts: Tensor, n_classes: int) -> Tensor:
+        return reliability.threshold(counts, n_classes, precision=self.precision, at_most=self.tau)
 
     def subset_mean(self, values: Tensor, subset: Tensor) -> Tensor:
         """1/#subset as the paper writes it, with a floor under the divisor: a handful of rows must not rule a step."""

@@ -100,7 +100,7 @@ class Step:
         self.row_parameters.append(RowParameter(name, rows, values, lr))
         return values
 
-    def select(self, name: str, batch: Batch, logits: Tensor, tau: float) -> Tensor:
+    def select(self, name: str, batch: Batch, logits: Tensor, tau: float | Tensor) -> Tensor:
         """Eq. ss: the mask of ambiguous rows, max_k p_k > τ; remembered under `name` for the epoch's metrics."""
         confidence, predicted = logits.detach().float().softmax(dim=1).max(dim=1)
         ambiguous = confidence > tau
