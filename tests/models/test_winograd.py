@@ -18,9 +18,8 @@ from pars.models import ModelConfig, build
 from pars.models.fast_cnn import Convolution
 from pars.models.winograd import WinogradConv2d
 
-pytestmark = pytest.mark.skipif(
-    shutil.which(os.environ.get("CXX", "c++")) is None, reason="no C++ compiler: Winograd convolutions are not tested"
-)
+HAS_COMPILER = shutil.which(os.environ.get("CXX", "c++")) is not None
+pytestmark = pytest.mark.skipif(not HAS_COMPILER, reason="no C++ compiler: Winograd convolutions are not tested")
 
 
 def assert_near(found: Tensor, expected: Tensor) -> None:

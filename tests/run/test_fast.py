@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 import torch
 from engine.test_resume import StopAt
+from models.test_winograd import HAS_COMPILER
 
 from pars import run
 from pars.cli.train import parser, resolve
 from pars.data import Dataset, Split
 from pars.engine import Interrupted, load_tensors
+from pars.errors import UserError
 from pars.methods import PARS
-from pars.models import ModelConfig
+from pars.models import Convolution, ModelConfig
 from pars.models.whitening import patch_covariance, whitening_filters
 from pars.noise import NoiseConfig
 from run.helpers import SYMMETRIC, images
 
+compiles = pytest.mark.skipif(not HAS_COMPILER, reason="no C++ compiler: Winograd convolutions are not tested")
 FAST = ("cifar10-fast", "cifar100-fast", "cifar10n-fast", "cifar10-low-resource-fast")
 
 
@@ -171,6 +175,44 @@ def test_stopped_in_either_stage_and_resumed_it_ends_the_same(tmp_path: Path) ->
             run.train(config, folder, dataset=dataset, watcher=StopAt(step))
         run.resume(folder, dataset=dataset)
         assert (folder / "model.safetensors").read_bytes() == (tmp_path / "whole" / "model.safetensors").read_bytes()
+
+
+@compiles
+def test_with_winograd_convolutions_it_resumes_the_same_and_predicts_without_a_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset, config = images(64), small()
+    winograd = replace(config, model=replace(config.model, width=8, convolution="winograd"))
+    run.train(winograd, tmp_path / "whole", dataset=dataset)
+    with pytest.raises(Interrupted):
+        run.train(winograd, tmp_path / "stopped", dataset=dataset, watcher=StopAt(6))
+    run.resume(tmp_path / "stopped", dataset=dataset)
+    model = "model.safetensors"
+    assert (tmp_path / "stopped" / model).read_bytes() == (tmp_path / "whole" / model).read_bytes()
+    trainer = run.build(winograd, run.prepare(winograd, dataset), None)
+    trainer.run()
+
+    def missing() -> None:
+        raise UserError("no compiler")
+
+    monkeypatch.setattr("pars.models.winograd.kernel", missing)
+    found = run.load_run(tmp_path / "whole").predict_proba(dataset.train.inputs)
+    monkeypatch.undo()
+    own = trainer.predict_proba(torch.from_numpy(dataset.train.inputs))
+    torch.testing.assert_close(found, own, rtol=1e-4, atol=1e-5)
+
+
+@compiles
+def test_gradients_of_gradients_take_direct_convolutions(tmp_path: Path) -> None:
+    config = run.preset("cifar10-fast")(SYMMETRIC, "mlnt")
+    train, dataset = replace(config.train, epochs=2, batch_size=16, steps_per_epoch=2), images(48)
+    heads = []
+    for convolution in get_args(Convolution):
+        model = replace(config.model, width=8, convolution=convolution)
+        result = run.train(replace(config, model=model, train=train), tmp_path / convolution, dataset=dataset)
+        heads.append(load_tensors(tmp_path / convolution / "model.safetensors")[0]["raw.0.head.weight"])
+        assert result["epochs"] == 2
+    torch.testing.assert_close(*heads, rtol=1e-2, atol=1e-3)
 
 
 @pytest.mark.parametrize("method", ["joint-optim", "pes", "mlnt", "ssr"])

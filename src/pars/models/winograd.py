@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.utils.flop_counter import conv_flop_count, register_flop_formula
 
 from pars.errors import UserError
@@ -29,8 +30,8 @@ OTHERWISE = "or train with --model.convolution direct, which gives the same up t
 class WinogradConv2d(nn.Conv2d):
     """A 3×3 convolution with stride 1 and padding 1, no bias. Shapes: [B, C, H, W] -> [B, K, H, W].
 
-    Where the kernel does not serve (another device, another precision, numbers of channels that 8 does not divide) it
-    is a direct convolution.
+    Where the kernel does not serve (another device or precision, numbers of channels that 8 does not divide, inside
+    torch.func) it is a direct convolution.
     """
 
     def __init__(self, c_in: int, c_out: int) -> None:
@@ -40,7 +41,8 @@ class WinogradConv2d(nn.Conv2d):
             kernel()  # compiled before training, not in its first step
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.whole and x.device.type == "cpu" and x.dtype == self.weight.dtype == torch.float32:
+        plain = not torch._C._are_functorch_transforms_active()  # torch.func wants gradients of gradients
+        if plain and self.whole and x.device.type == "cpu" and x.dtype == self.weight.dtype == torch.float32:
             found: Tensor = _Convolve.apply(x, self.weight)  # type: ignore[no-untyped-call]
             return found
         return super().forward(x)
@@ -55,6 +57,7 @@ class _Convolve(torch.autograd.Function):
         return found
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
         gradient = gradient.contiguous(memory_format=torch.channels_last)
         of_x, of_weight = kernel().convolve_backward(gradient, *ctx.saved_tensors)

@@ -74,7 +74,9 @@ def load_run(
     tensors, note = load_tensors(folder.model)
     n_networks, shape, classes, mean, std = checked_note(note, folder.model)
     if networks is None:
-        networks = [models.build(config.model, shape, len(classes), seed=0) for _ in range(n_networks)]
+        # Who asks a trained network need not have the compiler that it was trained with; the answers are the same.
+        model = replace(config.model, convolution="direct")
+        networks = [models.build(model, shape, len(classes), seed=0) for _ in range(n_networks)]
     if len(networks) != n_networks:
         raise UserError(f"{folder.model} holds {n_networks} network(s), {len(networks)} were given")
     where = resolve_device(device)
