@@ -259,7 +259,7 @@ def test_with_a_precision_labels_lower_the_threshold_and_selection_still_does_no
         method.main_step(at)
         for name, view in (("raw", "raw/weak"), ("pseudo", "more/weak")):
             confidence = logits[view].detach().softmax(1).amax(1)
-            threshold = method.threshold(at.state[f"reliability_{name}"], 4)
+            threshold = reliability.threshold(at.state, name, 4, 0.95, 0.8)
             assert 0.1 < threshold < 0.4  # rows that are less sure may join as long as 0.8 of all are right
             assert torch.equal(at.selections[name].ambiguous, confidence > threshold)
 

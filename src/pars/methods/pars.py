@@ -20,6 +20,7 @@ from pars.methods.parts.remember import remembered
 from pars.methods.parts.votes import accuracy, count_votes, label_odds, label_shares, trust, without_floor
 from pars.methods.stage import Draw, Losses, Stage, State
 from pars.methods.step import Batch, Step
+from pars.methods.supervised import robust_loss
 
 LITERAL: dict[str, object] = {
     "raw_anchor": "ambiguous",
@@ -57,8 +58,7 @@ class PARS(Method):
     pseudo_positive: Literal["ce", "robust", "soft"] = "ce"
     """robust: the appendix's "robust loss on corrected labels"; soft: the teacher's probabilities, not its class."""
 
-    precision: float = 0.0
-    """Above 0: tau falls as long as so many sure predictions are right, as the given labels say together."""
+    precision: float = 0.0  # above 0: tau falls while so many sure predictions are right, as labels say together
     raw_anchor: Literal["ambiguous", "all", "agreeing"] = "all"  # which raw labels the robust loss covers
     raw_weight: Literal["odds", "one"] = "odds"  # its weight: the odds that a raw label agrees with a sure prediction
     trust: Literal["votes", "full"] = "votes"  # how far self-training counts: by how the given labels vote on it
@@ -100,7 +100,7 @@ class PARS(Method):
     def initial_state(self, task: Task) -> State:
         state: State = {}
         if self.precision:
-            state |= {f"reliability_{name}": reliability.empty() for name in ("raw", "pseudo")}
+            state |= reliability.empty("raw", "pseudo")
         if self.pseudo and self.trust == "votes":
             state["votes"] = torch.zeros(task.n_classes)
         if self.prior == "labels":
@@ -119,11 +119,13 @@ class PARS(Method):
                 epoch.state["prior"] = without_floor(shares, epoch.state["votes"])
             epoch.note(trust=float(trust(epoch.state["votes"])), sure_and_right=float(accuracy(epoch.state["votes"])))
         if self.precision:
-            epoch.note(tau=float(self.threshold(epoch.state["reliability_pseudo"], epoch.n_classes)))
+            epoch.note(
+                tau=float(reliability.threshold(epoch.state, "pseudo", epoch.n_classes, self.tau, self.precision))
+            )
 
     def warm_up_step(self, at: Step) -> Losses:
         logits = at.net(at.batch.weak)
-        sure = self.select(at, "raw", at.batch, logits)
+        sure = reliability.select(at, "raw", at.batch, logits, self.tau, self.precision)
         if "votes" in at.state:
             at.state["votes"] = count_votes(at.state["votes"], logits, at.batch.labels, sure)
         if "ensemble" in at.state:
@@ -167,12 +169,9 @@ class PARS(Method):
     def raw_losses(self, at: Step, logits: Tensor, opinion: Tensor) -> Losses:
         """Eq. rn: robust learning on ambiguous rows (or all, or labels `opinion` shares), negative on noisy ones."""
         labels = at.batch.labels
-        ambiguous = self.select(at, "raw", at.batch, logits)
-        covered = {
-            "ambiguous": ambiguous,
-            "all": torch.ones_like(ambiguous),
-            "agreeing": opinion.argmax(dim=1) == labels,
-        }[self.raw_anchor]
+        ambiguous = reliability.select(at, "raw", at.batch, logits, self.tau, self.precision)
+        all_rows, agreeing = torch.ones_like(ambiguous), opinion.argmax(dim=1) == labels
+        covered = {"ambiguous": ambiguous, "all": all_rows, "agreeing": agreeing}[self.raw_anchor]
         # The weight is one against self-training: without that there is nothing to weigh against.
         weight: Tensor | float = 1.0
         if self.pseudo and self.raw_weight == "odds":
@@ -189,7 +188,7 @@ class PARS(Method):
 
     def pseudo_losses(self, at: Step, batch: Batch, student: Tensor, guess: Tensor, weight: Tensor | float) -> Losses:
         """Eq. pn: positive learning of z on ambiguous rows, negative learning of z_bar on noisy ones."""
-        ambiguous = self.select(at, "pseudo", batch, guess)
+        ambiguous = reliability.select(at, "pseudo", batch, guess, self.tau, self.precision)
         z = guess.argmax(dim=1)
         if self.pseudo_positive == "soft":
             positive = kl_divergence(guess, student)
@@ -200,17 +199,6 @@ class PARS(Method):
             negative = mean_negative(at, student, z, self.negatives)
             losses["pseudo_negative"] = weight * self.lambda_N * self.subset_mean(negative, ~ambiguous)
         return losses
-
-    def select(self, at: Step, name: str, batch: Batch, logits: Tensor) -> Tensor:
-        """Eq. ss, with tau or what stands for it; labels say together how low it may be, never which rows are sure."""
-        if not self.precision:
-            return at.select(name, batch, logits, self.tau)
-        counts = reliability.count(at.state[f"reliability_{name}"], logits.detach(), batch.labels)
-        at.state[f"reliability_{name}"] = counts
-        return at.select(name, batch, logits, self.threshold(counts, logits.shape[1]))
-
-    def threshold(self, counts: Tensor, n_classes: int) -> Tensor:
-        return reliability.threshold(counts, n_classes, precision=self.precision, at_most=self.tau)
 
     def subset_mean(self, values: Tensor, subset: Tensor) -> Tensor:
         """1/#subset as the paper writes it, with a floor under the divisor: a handful of rows must not rule a step."""
@@ -225,13 +213,6 @@ def published(setting: Setting) -> Recipe:
 def literal(setting: Setting) -> Recipe:
     as_written = {name: paper(value) for name, value in LITERAL.items()}
     return Recipe(PARS, method=robust_loss(setting) | warm_up_length(setting) | as_written)
-
-
-def robust_loss(setting: Setting) -> dict[str, Cited]:
-    """RL of eq. wu: NCE+MAE, weighted 10 to 1 with 100 classes; or the one that suits the data better."""
-    if setting.robust is not None:
-        return {"robust": ours(setting.robust)}
-    return {"robust": paper("10*nce+mae" if setting.data == "cifar100" else "nce+mae")}
 
 
 def warm_up_length(setting: Setting) -> dict[str, Cited]:

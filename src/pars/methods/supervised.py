@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from pars.losses import parse, reduce
 from pars.methods.base import Method, Task
-from pars.methods.catalogue import Entry, Recipe, Setting, paper
-from pars.methods.pars import robust_loss
+from pars.methods.catalogue import Cited, Entry, Recipe, Setting, ours, paper
 from pars.methods.stage import Losses, Stage
 from pars.methods.step import Step
 
@@ -40,6 +39,13 @@ def with_ce(setting: Setting) -> Recipe:
 
 def with_warm_up_loss(setting: Setting) -> Recipe:
     return Recipe(Supervised, method={"loss": robust_loss(setting)["robust"]})
+
+
+def robust_loss(setting: Setting) -> dict[str, Cited]:
+    """RL of eq. wu: NCE+MAE, weighted 10 to 1 with 100 classes; or the one that suits the data better."""
+    if setting.robust is not None:
+        return {"robust": ours(setting.robust)}
+    return {"robust": paper("10*nce+mae" if setting.data == "cifar100" else "nce+mae")}
 
 
 ENTRIES = (
