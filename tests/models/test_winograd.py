@@ -73,6 +73,7 @@ def test_what_the_kernel_does_not_serve_is_convolved_directly() -> None:
     odd = WinogradConv2d(12, 8)
     x = torch.randn(2, 12, 5, 5)
     assert torch.equal(odd(x), nn.Conv2d.forward(odd, x))
+    assert WinogradConv2d(8, 16)(torch.zeros(0, 8, 5, 5)).shape == (0, 16, 5, 5)
     double, x64 = WinogradConv2d(8, 8).double(), torch.randn(2, 8, 5, 5, dtype=torch.float64)
     assert torch.equal(double(x64), F.conv2d(x64, double.weight, padding=1))
 

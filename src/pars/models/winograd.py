@@ -30,8 +30,8 @@ OTHERWISE = "or train with --model.convolution direct, which gives the same up t
 class WinogradConv2d(nn.Conv2d):
     """A 3×3 convolution with stride 1 and padding 1, no bias. Shapes: [B, C, H, W] -> [B, K, H, W].
 
-    Where the kernel does not serve (another device or precision, numbers of channels that 8 does not divide, inside
-    torch.func) it is a direct convolution.
+    Where the kernel does not serve (another device or precision, numbers of channels that 8 does not divide, no
+    rows, inside torch.func) it is a direct convolution.
     """
 
     def __init__(self, c_in: int, c_out: int) -> None:
@@ -41,7 +41,7 @@ class WinogradConv2d(nn.Conv2d):
             kernel()  # compiled before training, not in its first step
 
     def forward(self, x: Tensor) -> Tensor:
-        plain = not torch._C._are_functorch_transforms_active()  # torch.func wants gradients of gradients
+        plain = len(x) > 0 and not torch._C._are_functorch_transforms_active()  # that wants gradients of gradients
         if plain and self.whole and x.device.type == "cpu" and x.dtype == self.weight.dtype == torch.float32:
             found: Tensor = _Convolve.apply(x, self.weight)  # type: ignore[no-untyped-call]
             return found
