@@ -30,16 +30,19 @@ def assert_near(found: Tensor, expected: Tensor) -> None:
 
 @pytest.mark.parametrize(
     ("n", "c_in", "c_out", "height", "width"),
-    [(3, 8, 16, 15, 15), (40, 32, 8, 7, 7), (2, 8, 8, 3, 3), (1, 16, 24, 1, 1), (5, 8, 8, 4, 13), (1, 8, 8, 70, 90)],
+    [(3, 8, 16, 15, 15), (40, 32, 8, 7, 7), (2, 12, 8, 3, 3), (1, 3, 24, 1, 1), (5, 8, 8, 4, 13), (1, 8, 8, 70, 90)],
 )
 @pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("pool", [False, True])
 def test_values_and_gradients_are_those_of_a_convolution(
-    n: int, c_in: int, c_out: int, height: int, width: int, threads: int
+    n: int, c_in: int, c_out: int, height: int, width: int, threads: int, pool: bool
 ) -> None:
+    if pool and height == 1:
+        pytest.skip("one pixel is not pooled")
     torch.manual_seed(0)
-    layer = WinogradConv2d(c_in, c_out)
+    layer = WinogradConv2d(c_in, c_out, pool=pool)
     x = torch.randn(n, c_in, height, width, requires_grad=True)
-    direction = torch.randn(n, c_out, height, width)
+    direction = torch.randn(n, c_out, height // (1 + pool), width // (1 + pool))
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -49,6 +52,7 @@ def test_values_and_gradients_are_those_of_a_convolution(
         torch.set_num_threads(before)
     x64, weight64 = x.detach().double().requires_grad_(), layer.weight.detach().double().requires_grad_()
     y64 = F.conv2d(x64, weight64, padding=1)
+    y64 = F.max_pool2d(y64, 2) if pool else y64
     expected = torch.autograd.grad(y64, (x64, weight64), direction.double())
     assert_near(y, y64)
     for mine, theirs in zip(found, expected, strict=True):
@@ -70,12 +74,22 @@ def test_the_same_bits_every_time() -> None:
 
 def test_what_the_kernel_does_not_serve_is_convolved_directly() -> None:
     torch.manual_seed(0)
-    odd = WinogradConv2d(12, 8)
-    x = torch.randn(2, 12, 5, 5)
+    odd, x = WinogradConv2d(8, 12), torch.randn(2, 8, 5, 5)
     assert torch.equal(odd(x), nn.Conv2d.forward(odd, x))
+    pooled = WinogradConv2d(8, 12, pool=True)
+    assert torch.equal(pooled(x), F.max_pool2d(nn.Conv2d.forward(pooled, x), 2))
     assert WinogradConv2d(8, 16)(torch.zeros(0, 8, 5, 5)).shape == (0, 16, 5, 5)
     double, x64 = WinogradConv2d(8, 8).double(), torch.randn(2, 8, 5, 5, dtype=torch.float64)
     assert torch.equal(double(x64), F.conv2d(x64, double.weight, padding=1))
+
+
+def test_what_is_not_a_number_is_not_pooled_away() -> None:
+    layer = WinogradConv2d(8, 8, pool=True)
+    for place in range(16):
+        x = torch.zeros(1, 8, 4, 4)
+        x[0, 0, place // 4, place % 4] = torch.nan
+        expected = F.max_pool2d(nn.Conv2d.forward(layer, x), 2).isnan()  # Winograd's spreads to the whole tile
+        assert layer(x)[expected].isnan().all()
 
 
 @pytest.mark.parametrize("width", [8, 6])

@@ -73,19 +73,17 @@ class ScaledLinear(nn.Linear):
 
 
 def _block(c_in: int, c_out: int, pooled: bool, convolution: Convolution) -> list[nn.Module]:
-    pool: list[nn.Module] = [nn.MaxPool2d(2)] if pooled else []
     return [
-        _conv(c_in, c_out, convolution),
-        *pool,
+        *_conv(c_in, c_out, pooled, convolution),
         nn.BatchNorm2d(c_out),
         nn.GELU(),
-        _conv(c_out, c_out, convolution),
+        *_conv(c_out, c_out, False, convolution),
         nn.BatchNorm2d(c_out),
         nn.GELU(),
     ]
 
 
-def _conv(c_in: int, c_out: int, convolution: Convolution) -> nn.Conv2d:
-    if convolution == "winograd":
-        return WinogradConv2d(c_in, c_out)
-    return nn.Conv2d(c_in, c_out, 3, padding=1, bias=False)
+def _conv(c_in: int, c_out: int, pooled: bool, convolution: Convolution) -> list[nn.Module]:
+    if convolution == "winograd":  # pools itself; what stands in the pool's place keeps the names of the weights
+        return [WinogradConv2d(c_in, c_out, pool=pooled), *([nn.Identity()] if pooled else [])]
+    return [nn.Conv2d(c_in, c_out, 3, padding=1, bias=False), *([nn.MaxPool2d(2)] if pooled else [])]

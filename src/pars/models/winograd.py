@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.nn.functional import max_pool2d
 from torch.utils.flop_counter import conv_flop_count, register_flop_formula
 
 from pars.errors import UserError
@@ -28,40 +29,44 @@ OTHERWISE = "or train with --model.convolution direct, which gives the same up t
 
 
 class WinogradConv2d(nn.Conv2d):
-    """A 3×3 convolution with stride 1 and padding 1, no bias. Shapes: [B, C, H, W] -> [B, K, H, W].
+    """A 3×3 convolution with stride 1 and padding 1, no bias; with `pool` the largest of each 2×2 outputs is kept.
 
-    Where the kernel does not serve (another device or precision, numbers of channels that 8 does not divide, no
-    rows, inside torch.func) it is a direct convolution.
+    Where the kernel does not serve (another device or precision, numbers of outputs that 8 does not divide, no rows,
+    nothing left by pooling, inside torch.func) it is a direct one. Shapes: [B, C, H, W] -> [B, K, H, W], or half of it.
     """
 
-    def __init__(self, c_in: int, c_out: int) -> None:
+    def __init__(self, c_in: int, c_out: int, *, pool: bool = False) -> None:
         super().__init__(c_in, c_out, 3, padding=1, bias=False)
-        self.whole = c_in % LANES == 0 and c_out % LANES == 0
+        self.pool, self.whole = pool, c_out % LANES == 0
         if self.whole:
             kernel()  # compiled before training, not in its first step
 
     def forward(self, x: Tensor) -> Tensor:
         plain = len(x) > 0 and not torch._C._are_functorch_transforms_active()  # that wants gradients of gradients
-        if plain and self.whole and x.device.type == "cpu" and x.dtype == self.weight.dtype == torch.float32:
-            found: Tensor = _Convolve.apply(x, self.weight)  # type: ignore[no-untyped-call]
+        large = not self.pool or min(x.shape[2:]) > 1
+        served = x.device.type == "cpu" and x.dtype == self.weight.dtype == torch.float32
+        if plain and large and served and self.whole:
+            found: Tensor = _Convolve.apply(x, self.weight, self.pool)  # type: ignore[no-untyped-call]
             return found
-        return super().forward(x)
+        direct = super().forward(x)
+        return max_pool2d(direct, 2) if self.pool else direct
 
 
 class _Convolve(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, pool: bool) -> Tensor:
         x, weight = (each.contiguous(memory_format=torch.channels_last) for each in (x, weight))
-        ctx.save_for_backward(x, weight)
-        found: Tensor = kernel().convolve(x, weight)
-        return found
+        found, *choice = kernel().convolve_pool(x, weight) if pool else (kernel().convolve(x, weight),)
+        ctx.save_for_backward(*choice, x, weight)
+        return cast(Tensor, found)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         gradient = gradient.contiguous(memory_format=torch.channels_last)
-        of_x, of_weight = kernel().convolve_backward(gradient, *ctx.saved_tensors)
-        return of_x, of_weight
+        pool = len(ctx.saved_tensors) == 3
+        backward = kernel().convolve_pool_backward if pool else kernel().convolve_backward
+        return *backward(gradient, *ctx.saved_tensors), None
 
 
 @cache
@@ -83,8 +88,8 @@ def kernel() -> Any:
             f"(pip install ninja); {OTHERWISE}"
         ) from error
     functions = torch.ops.pars_winograd
-    register_flop_formula([functions.convolve])(_forward_flop)
-    register_flop_formula([functions.convolve_backward])(_backward_flop)
+    register_flop_formula([functions.convolve, functions.convolve_pool])(_forward_flop)
+    register_flop_formula([functions.convolve_backward, functions.convolve_pool_backward])(_backward_flop)
     return functions
 
 
@@ -99,9 +104,9 @@ def programs_beside_python() -> Iterator[None]:
         os.environ["PATH"] = before
 
 
-def _forward_flop(x: torch.Size, weight: torch.Size, *, out_shape: torch.Size, **_: Any) -> int:
-    return int(conv_flop_count(list(x), list(weight), list(out_shape)))
+def _forward_flop(x: torch.Size, weight: torch.Size, **_: Any) -> int:
+    return int(conv_flop_count(list(x), list(weight), [x[0], weight[0], *x[2:]]))
 
 
-def _backward_flop(gradient: torch.Size, x: torch.Size, weight: torch.Size, **_: Any) -> int:
-    return 2 * int(conv_flop_count(list(x), list(weight), list(gradient)))
+def _backward_flop(*shapes: torch.Size, **_: Any) -> int:
+    return 2 * _forward_flop(*shapes[-2:])
