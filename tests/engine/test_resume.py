@@ -27,6 +27,7 @@ METHODS: dict[str, dict[str, Any]] = {
         "method": PARS(warm_up=2, tau=0.5, teacher="temporal", pool="batch", raw_view="strong")
     },
     "pars, all rows labelled by earlier outputs": {"method": PARS(warm_up=1, tau=0.5, teacher="temporal")},
+    "pars, drawing what is useful": {"method": PARS(warm_up=1, tau=0.5, draw="useful")},
     "pars with a precision": {"method": PARS(warm_up=1, precision=0.5)},
     "the paper's pars": {"method": PARS.paper(warm_up=1, tau=0.5)},
     "plain": {"method": Supervised(), "config": replace(SHORT, momentum=0.0, checkpoint_every=3)},

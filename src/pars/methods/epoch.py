@@ -58,6 +58,6 @@ class Epoch:
         """What a network answers to these rows, in evaluation mode, without a gradient, in their order."""
         return self.run_pass(self.nets[net], rows, view, index, features=features)
 
-    def note(self, **values: float) -> None:
+    def note(self, **values: float | Tensor) -> None:
         """Numbers for this epoch's line in the log."""
         self.notes |= {name: float(value) for name, value in values.items()}

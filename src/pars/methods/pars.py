@@ -12,7 +12,7 @@ from pars.losses import class_balance, negative_learning, parse, positive_learni
 from pars.methods.base import LARGEST_RATIO, Method, Task, epochs_of
 from pars.methods.catalogue import Cited, Entry, Recipe, Setting, ours, paper
 from pars.methods.epoch import Epoch
-from pars.methods.parts import reliability, temporal
+from pars.methods.parts import priority, reliability, temporal
 from pars.methods.parts.divergence import kl_divergence
 from pars.methods.parts.negative import mean_negative
 from pars.methods.parts.ramp import ramp_up
@@ -69,6 +69,7 @@ class PARS(Method):
     joint_forward: bool = False  # one forward over raw, weak and strong views, as FixMatch; else weak has no gradient
     mask_view: Literal["weak", "strong"] = "weak"  # the view whose confidence selects self-training rows
     raw_view: Literal["weak", "strong"] = "weak"  # of raw rows in the main stage; strong, pool batch: one pass for both
+    draw: Literal["evenly", "useful"] = "evenly"  # given labels: each as often, or as the robust loss learns from it
     pool: Literal["all", "batch"] = "all"  # self-train on a batch of its own, or on the labelled batch's own rows
     prior: Literal["uniform", "labels"] = "uniform"  # how common classes are (eq. reg): equally, or as given labels say
     ramp: float = 0.0  # share of the main stage over which lambda_S and lambda_R grow from 0
@@ -91,10 +92,12 @@ class PARS(Method):
 
     def stages(self, task: Task) -> tuple[Stage, ...]:
         warm_up = epochs_of(self.warm_up_share, task.epochs, self.warm_up)
-        more = {"more": Draw("all", self.mu)} if self.pseudo and self.pool == "all" else {}
+        draws = {"more": Draw("all", self.mu)} if self.pseudo and self.pool == "all" else {}
+        if self.draw == "useful":
+            draws["labelled"] = Draw(priority.chosen)
         return (
             Stage("warm-up", warm_up, self.warm_up_step),
-            Stage("main", task.epochs - warm_up, self.main_step, more, self.before_epoch),
+            Stage("main", task.epochs - warm_up, self.main_step, draws, self.before_epoch),
         )
 
     def initial_state(self, task: Task) -> State:
@@ -108,39 +111,39 @@ class PARS(Method):
         if self.pseudo and self.balance_memory:
             uniform = torch.full((task.n_classes,), 1 / task.n_classes)
             state["mean_prediction"] = state.get("prior", uniform).clone()
-        if self.pseudo and self.teacher == "temporal":
+        if self.draw == "useful":
+            state |= priority.all_alike(task.labels)
+        if self.draw == "useful" or (self.pseudo and self.teacher == "temporal"):
             state |= temporal.empty(task.n_rows, task.n_classes)
         return state
 
     def before_epoch(self, epoch: Epoch) -> None:
-        if "votes" in epoch.state:
+        if self.draw == "useful":
+            priority.choose(epoch, temporal.logits_of(epoch.state, epoch.labelled), parse(self.robust))
+        if (votes := epoch.state.get("votes")) is not None:
             if self.prior == "labels":
-                shares = label_shares(epoch.given, epoch.n_classes)
-                epoch.state["prior"] = without_floor(shares, epoch.state["votes"])
-            epoch.note(trust=float(trust(epoch.state["votes"])), sure_and_right=float(accuracy(epoch.state["votes"])))
+                epoch.state["prior"] = without_floor(label_shares(epoch.given, epoch.n_classes), votes)
+            epoch.note(trust=trust(votes), sure_and_right=accuracy(votes))
         if self.precision:
-            epoch.note(
-                tau=float(reliability.threshold(epoch.state, "pseudo", epoch.n_classes, self.tau, self.precision))
-            )
+            epoch.note(tau=reliability.threshold(epoch.state, "pseudo", epoch.n_classes, self.tau, self.precision))
 
     def warm_up_step(self, at: Step) -> Losses:
         logits = at.net(at.batch.weak)
         sure = reliability.select(at, "raw", at.batch, logits, self.tau, self.precision)
         if "votes" in at.state:
             at.state["votes"] = count_votes(at.state["votes"], logits, at.batch.labels, sure)
-        if "ensemble" in at.state:
-            temporal.write(at.state, at.batch.rows, logits, self.momentum)
+        temporal.write(at.state, at.batch.rows, logits, self.momentum)
         return {"raw": reduce.mean(parse(self.robust)(logits, at.batch.labels))}  # eq. wu
 
     def main_step(self, at: Step) -> Losses:
         if not self.pseudo:
             logits = at.net(at.batch.view(self.raw_view))
+            temporal.write(at.state, at.batch.rows, logits, self.momentum)
             return self.raw_losses(at, logits, logits.detach())
         unlabelled = at.batches["more"] if self.pool == "all" else at.batch
         raw, student, guess = self.forward(at, unlabelled)
-        ramp: Tensor | float = ramp_up(at.stage_progress, self.ramp)
-        if "votes" in at.state:
-            ramp = ramp * trust(at.state["votes"])
+        trusted = trust(at.state["votes"]) if "votes" in at.state else 1.0
+        ramp = ramp_up(at.stage_progress, self.ramp) * trusted
         h = remembered(at.state, reduce.mean_probabilities(student.float().softmax(dim=1)), self.balance_memory)
         return {
             **self.raw_losses(at, raw, guess if unlabelled is at.batch else raw.detach()),
@@ -159,11 +162,11 @@ class PARS(Method):
         elif self.teacher == "temporal":
             logits = [*at.net.together(*views)]
             guess = temporal.logits_of(at.state, unlabelled.rows, otherwise=logits[-1])
-            for batch, said in zip((at.batch, unlabelled), logits, strict=False):  # one view: the batches are one
-                temporal.write(at.state, batch.rows, said, self.momentum)
         else:
             guesses = at.net.teacher if self.teacher == "average" else at.net.predict
             guess, *logits = guesses(unlabelled.view(self.mask_view)), *at.net.together(*views)
+        for batch, said in zip((at.batch, unlabelled), logits, strict=False):  # one view: the batches are one
+            temporal.write(at.state, batch.rows, said, self.momentum)
         return logits[0], logits[-1], guess.detach()
 
     def raw_losses(self, at: Step, logits: Tensor, opinion: Tensor) -> Losses:
@@ -217,9 +220,8 @@ def literal(setting: Setting) -> Recipe:
 
 def warm_up_length(setting: Setting) -> dict[str, Cited]:
     """25 of CIFAR-10's 100 epochs, 40 above 60 % noise; 50 on CIFAR-100."""
-    if setting.data == "small":
-        return {}
-    return {"warm_up": paper(50 if setting.data == "cifar100" else 40 if setting.rate > 0.6 else 25)}
+    epochs = 50 if setting.data == "cifar100" else 40 if setting.rate > 0.6 else 25
+    return {} if setting.data == "small" else {"warm_up": paper(epochs)}
 
 
 ABOUT: dict[str, Any] = {

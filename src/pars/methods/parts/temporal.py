@@ -16,11 +16,16 @@ def empty(n_rows: int, n_classes: int) -> State:
 
 @torch.no_grad()
 def write(state: State, rows: Tensor, logits: Tensor, momentum: float) -> None:
-    """Blend softmax(logits) into each row's average, which keeps a share of `momentum`. Shapes: [B], [B, K]."""
+    """Blend softmax(logits) into each row's average, which keeps a share of `momentum`; if averages are kept at all.
+
+    Shapes: rows [B], logits [B, K].
+    """
+    if "ensemble" not in state:
+        return
     state["ensemble"][rows] = torch.lerp(said_of(rows, logits), state["ensemble"][rows], momentum)
 
 
-def logits_of(state: State, rows: Tensor, otherwise: Tensor) -> Tensor:
+def logits_of(state: State, rows: Tensor, otherwise: Tensor | float = 0.0) -> Tensor:
     """Logits of each row's average; `otherwise` [B, K] where nothing was said yet. Shapes: [B] -> [B, K].
 
     >>> state = empty(2, 2)
