@@ -46,7 +46,7 @@ def test_a_row_comes_as_often_as_expected_up_to_one(weights: list[float], seed: 
     found = priority.redraw(rows, torch.tensor(weights), np.random.default_rng(seed), floor=floor)
     assert len(found) == n
     counts = (found - 100).bincount(minlength=n).numpy()
-    given_weights = np.float32(weights).astype(np.float64)
+    given_weights = np.asarray(weights, dtype=np.float32).astype(np.float64)
     share = given_weights / given_weights.mean() if given_weights.any() else np.zeros(n)
     expected = floor + (1 - floor) * share
     expected *= n / expected.sum()
