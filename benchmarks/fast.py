@@ -58,6 +58,7 @@ ROWS: dict[str, Row] = {
     "sym50 0.6 warmup": Row("cifar10-fast", "warmup", HALF, 0.6),
     "sym80 0.6 pars": Row("cifar10-fast", "pars", MOST, 0.6),
     "sym80 0.6 warmup": Row("cifar10-fast", "warmup", MOST, 0.6),
+    "sym80 0.3 warmup, lr 0.02": Row("cifar10-fast", "warmup", MOST, 0.3, {"train": {"lr": 0.02}}),
     "worse 0.3 pars": Row("cifar10n-fast", "pars", AS_PRESET, 0.3),
     "worse 0.3 warmup": Row("cifar10n-fast", "warmup", AS_PRESET, 0.3),
     "worse 0.3 ce, early stopping": Row("cifar10n-fast", "ce", AS_PRESET, 0.3, EARLY_STOPPING),
