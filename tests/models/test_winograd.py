@@ -79,17 +79,27 @@ def test_what_the_kernel_does_not_serve_is_convolved_directly() -> None:
     pooled = WinogradConv2d(8, 12, pool=True)
     assert torch.equal(pooled(x), F.max_pool2d(nn.Conv2d.forward(pooled, x), 2))
     assert WinogradConv2d(8, 16)(torch.zeros(0, 8, 5, 5)).shape == (0, 16, 5, 5)
+    assert WinogradConv2d(8, 16)(torch.zeros(2, 8, 0, 5)).shape == (2, 16, 0, 5)
     double, x64 = WinogradConv2d(8, 8).double(), torch.randn(2, 8, 5, 5, dtype=torch.float64)
     assert torch.equal(double(x64), F.conv2d(x64, double.weight, padding=1))
 
 
 def test_what_is_not_a_number_is_not_pooled_away() -> None:
     layer = WinogradConv2d(8, 8, pool=True)
-    for place in range(16):
-        x = torch.zeros(1, 8, 4, 4)
-        x[0, 0, place // 4, place % 4] = torch.nan
-        expected = F.max_pool2d(nn.Conv2d.forward(layer, x), 2).isnan()  # Winograd's spreads to the whole tile
+    mixed = 0
+    for place in range(64):  # of 8×8 pixels, four tiles: beside a border of tiles some of the four outputs are numbers
+        x = torch.zeros(1, 8, 8, 8)
+        x[0, 0, place // 8, place % 8] = torch.nan
+        direct = nn.Conv2d.forward(layer, x)
+        expected = F.max_pool2d(direct, 2).isnan()  # Winograd's spreads further, to whole tiles
         assert layer(x)[expected].isnan().all()
+        mixed += int((expected & ~direct[:, :, ::2, ::2].isnan()).sum())
+    assert mixed > 0
+
+
+def test_other_numbers_of_channels_are_refused() -> None:
+    with pytest.raises(RuntimeError, match="channels"):
+        WinogradConv2d(16, 8)(torch.zeros(1, 12, 4, 4))
 
 
 @pytest.mark.parametrize("width", [8, 6])

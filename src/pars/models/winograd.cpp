@@ -230,7 +230,7 @@ Pooled from_image(const Pooled& all, int64_t first) {
 }
 
 // With channels of zeros, so that all are whole vectors.
-at::Tensor whole(const at::Tensor& x) {
+at::Tensor padded(const at::Tensor& x) {
   const int64_t lacking = (LANES - x.size(1) % LANES) % LANES;
   if (lacking == 0) return x;
   return at::constant_pad_nd(x, {0, 0, 0, 0, 0, lacking}).contiguous(at::MemoryFormat::ChannelsLast);
@@ -238,7 +238,7 @@ at::Tensor whole(const at::Tensor& x) {
 
 template <typename Target>
 void convolve_into(const Target& y, const at::Tensor& given, const at::Tensor& given_weight) {
-  const at::Tensor x = whole(given), weight = whole(given_weight);
+  const at::Tensor x = padded(given), weight = padded(given_weight);
   const Pixels source = pixels_of(x);
   const Images in = source.size;
   const int64_t outputs = weight.size(0);
@@ -257,7 +257,7 @@ void convolve_into(const Target& y, const at::Tensor& given, const at::Tensor& g
 template <typename Source>
 std::tuple<at::Tensor, at::Tensor> backward_from(const Source& gradient, const at::Tensor& given,
                                                  const at::Tensor& given_weight) {
-  const at::Tensor x = whole(given), weight = whole(given_weight);
+  const at::Tensor x = padded(given), weight = padded(given_weight);
   const Pixels source = pixels_of(x);
   const Images in = source.size;
   const int64_t outputs = weight.size(0);

@@ -32,7 +32,8 @@ class WinogradConv2d(nn.Conv2d):
     """A 3×3 convolution with stride 1 and padding 1, no bias; with `pool` the largest of each 2×2 outputs is kept.
 
     Where the kernel does not serve (another device or precision, numbers of outputs that 8 does not divide, no rows,
-    nothing left by pooling, inside torch.func) it is a direct one. Shapes: [B, C, H, W] -> [B, K, H, W], or half of it.
+    nothing left by pooling, inside torch.func) it is a direct one.
+    Shapes: [B, C, H, W] -> [B, K, H, W], with `pool` [B, K, H//2, W//2].
     """
 
     def __init__(self, c_in: int, c_out: int, *, pool: bool = False) -> None:
@@ -42,10 +43,10 @@ class WinogradConv2d(nn.Conv2d):
             kernel()  # compiled before training, not in its first step
 
     def forward(self, x: Tensor) -> Tensor:
-        plain = len(x) > 0 and not torch._C._are_functorch_transforms_active()  # that wants gradients of gradients
-        large = not self.pool or min(x.shape[2:]) > 1
+        plain = not torch._C._are_functorch_transforms_active()  # that wants gradients of gradients
+        fitting = len(x) > 0 and min(x.shape[2:]) > self.pool and x.shape[1] == self.in_channels
         served = x.device.type == "cpu" and x.dtype == self.weight.dtype == torch.float32
-        if plain and large and served and self.whole:
+        if plain and fitting and served and self.whole:
             found: Tensor = _Convolve.apply(x, self.weight, self.pool)  # type: ignore[no-untyped-call]
             return found
         direct = super().forward(x)
@@ -57,6 +58,7 @@ class _Convolve(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, pool: bool) -> Tensor:
         x, weight = (each.contiguous(memory_format=torch.channels_last) for each in (x, weight))
         found, *choice = kernel().convolve_pool(x, weight) if pool else (kernel().convolve(x, weight),)
+        ctx.pool = pool
         ctx.save_for_backward(*choice, x, weight)
         return cast(Tensor, found)
 
@@ -64,8 +66,7 @@ class _Convolve(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         gradient = gradient.contiguous(memory_format=torch.channels_last)
-        pool = len(ctx.saved_tensors) == 3
-        backward = kernel().convolve_pool_backward if pool else kernel().convolve_backward
+        backward = kernel().convolve_pool_backward if ctx.pool else kernel().convolve_backward
         return *backward(gradient, *ctx.saved_tensors), None
 
 

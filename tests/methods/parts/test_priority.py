@@ -72,7 +72,7 @@ def test_contradicted_and_learned_labels_are_drawn_seldom_and_rows_without_one_n
     logits = torch.zeros(n, k)
     logits[:100, 0] = 9.0  # learned
     logits[100:200, 1] = 9.0  # contradicted
-    temporal.write(state, torch.arange(n), logits, momentum=0.0)  # of 200 … 299 it knows nothing yet
+    temporal.write(state, torch.arange(200), logits[:200], momentum=0.0)  # of 200 … 299 nothing is known yet
     method.before_epoch(epoch_of(given_labels, state, k))
     drawn = priority.chosen(state)
     assert len(drawn) == 300
