@@ -9,6 +9,7 @@ import torch
 
 from pars.errors import UserError
 from pars.methods import PARS, Draw, Task
+from pars.methods.parts import priority
 from pars.noise import NoiseConfig
 from pars.run import preset
 
@@ -65,6 +66,14 @@ def test_only_the_main_stage_draws_a_second_batch_and_only_if_it_needs_one() -> 
     assert [stage.draws for stage in PARS(mu=2.5).stages(task())] == [{}, {"more": Draw("all", 2.5)}]
     assert [stage.draws for stage in PARS(pool="batch").stages(task())] == [{}, {}]
     assert [stage.draws for stage in PARS(pseudo=False).stages(task())] == [{}, {}]
+
+
+def test_only_the_main_stage_draws_what_is_useful() -> None:
+    first, second = PARS(draw="useful", pool="batch").stages(task())
+    assert first.draws == {}
+    assert second.draws == {"labelled": Draw(priority.drawn_rows)}
+    with pytest.raises(UserError, match=r"method\.precision is 0\.9, expected 0 where draw is 'useful'"):
+        PARS(draw="useful", precision=0.9)
 
 
 @pytest.mark.parametrize(

@@ -219,6 +219,27 @@ def test_a_step_costs_what_it_says(changes: dict[str, Any], forwards: int, backw
     assert (at.net.forwards, at.net.backwards) == (forwards, backwards)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"pseudo": False},
+        {"teacher": "average"},
+        {"teacher": "temporal"},
+        {"joint_forward": True},
+        {"pool": "batch"},
+    ],
+    ids=str,
+)
+def test_who_draws_what_is_useful_remembers_what_was_said_of_every_row(changes: dict[str, Any]) -> None:
+    logits, labels = random_logits(0), random_labels(0)
+    at = step(logits, labels)
+    at.state |= temporal.empty(5 + 9, 4)
+    PARS.paper(**({"joint_forward": False, "momentum": 0.5} | changes)).main_step(at)
+    said = at.state["ensemble"][at.batch.rows].sum(dim=1)
+    assert (said > 0).all()
+
+
 def test_the_ramp_starts_at_nothing_and_ends_at_full_weight() -> None:
     logits, labels = random_logits(0), random_labels(0)
 

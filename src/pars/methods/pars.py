@@ -65,7 +65,7 @@ class PARS(Method):
     min_share: float = 1.0  # subset means divide by max(#subset, min_share·#batch): 0 = eq. rn/pn, 1 = batch means
     teacher: Literal["current", "average", "temporal"] = "average"
     """Who selects and labels the self-training batch: current weights, averaged ones, or each row's earlier outputs."""
-    momentum: float = 0.7  # of the average over a row's earlier outputs, each time that it is trained on
+    momentum: float = 0.7  # of the average over a row's earlier outputs (teacher, draw), each time it is trained on
     joint_forward: bool = False  # one forward over raw, weak and strong views, as FixMatch; else weak has no gradient
     mask_view: Literal["weak", "strong"] = "weak"  # the view whose confidence selects self-training rows
     raw_view: Literal["weak", "strong"] = "weak"  # of raw rows in the main stage; strong, pool batch: one pass for both
@@ -85,6 +85,7 @@ class PARS(Method):
         super().__post_init__()
         self.require_shares("tau", "warm_up_share", "min_share", "ramp", "balance_memory", "precision")
         self.require(0 <= self.momentum < 1, "momentum", "a number from 0 and below 1")
+        self.require(not self.precision or self.draw == "evenly", "precision", "0 where draw is 'useful'")
         self.require_weights("lambda_S", "lambda_N", "lambda_R")
         self.require(0 < self.mu <= LARGEST_RATIO, "mu", f"a number above 0 and at most {LARGEST_RATIO}")
         self.require(1 <= self.negatives <= LARGEST_RATIO, "negatives", f"a number from 1 to {LARGEST_RATIO}")
@@ -94,7 +95,7 @@ class PARS(Method):
         warm_up = epochs_of(self.warm_up_share, task.epochs, self.warm_up)
         draws = {"more": Draw("all", self.mu)} if self.pseudo and self.pool == "all" else {}
         if self.draw == "useful":
-            draws["labelled"] = Draw(priority.chosen)
+            draws["labelled"] = Draw(priority.drawn_rows)
         return (
             Stage("warm-up", warm_up, self.warm_up_step),
             Stage("main", task.epochs - warm_up, self.main_step, draws, self.before_epoch),
@@ -142,8 +143,7 @@ class PARS(Method):
             return self.raw_losses(at, logits, logits.detach())
         unlabelled = at.batches["more"] if self.pool == "all" else at.batch
         raw, student, guess = self.forward(at, unlabelled)
-        trusted = trust(at.state["votes"]) if "votes" in at.state else 1.0
-        ramp = ramp_up(at.stage_progress, self.ramp) * trusted
+        ramp = ramp_up(at.stage_progress, self.ramp) * (trust(at.state["votes"]) if "votes" in at.state else 1.0)
         h = remembered(at.state, reduce.mean_probabilities(student.float().softmax(dim=1)), self.balance_memory)
         return {
             **self.raw_losses(at, raw, guess if unlabelled is at.batch else raw.detach()),

@@ -68,13 +68,13 @@ def test_contradicted_and_learned_labels_are_drawn_seldom_and_rows_without_one_n
     given_labels[300:] = -1
     method = PARS(draw="useful", robust="gce(q=0.7)")
     state = method.initial_state(Task(n, k, given_labels, 10))
-    assert torch.equal(priority.chosen(state), torch.arange(300))
+    assert torch.equal(priority.drawn_rows(state), torch.arange(300))
     logits = torch.zeros(n, k)
     logits[:100, 0] = 9.0  # learned
     logits[100:200, 1] = 9.0  # contradicted
     temporal.write(state, torch.arange(200), logits[:200], momentum=0.0)  # of 200 … 299 nothing is known yet
     method.before_epoch(epoch_of(given_labels, state, k))
-    drawn = priority.chosen(state)
+    drawn = priority.drawn_rows(state)
     assert len(drawn) == 300
     counts = drawn.bincount(minlength=n)
     assert counts[300:].sum() == 0

@@ -2,7 +2,9 @@
 
 A robust loss hardly moves for a label that the network contradicts, and no loss does for one that it has learned. Such
 rows cost a pass as any other. Drawn seldom, they leave the passes to rows whose labels teach (as Katharopoulos &
-Fleuret 2018 draw by the norm of the gradient, and Mindermann et al. 2022 what is learnable and not yet learnt).
+Fleuret 2018 draw by the norm of the gradient, and Mindermann et al. 2022 what is learnable and not yet learnt). Losses
+are not divided by how often a row is drawn: what is minimised is another mean than over all rows, and so are all means
+and counts over batches.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from torch import Tensor
 from pars.methods.epoch import Epoch
 from pars.methods.stage import State
 
-FLOOR = 0.2  # of an even share: what the network thought of a row is asked again every fifth epoch
+FLOOR = 0.2  # of an even share: no row is written off, each comes every fifth epoch
 PerRow = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -25,16 +27,16 @@ def all_alike(labels: Tensor) -> State:
     return {"drawn": (labels >= 0).nonzero()[:, 0]}
 
 
-def chosen(state: State) -> Tensor:
+def drawn_rows(state: State) -> Tensor:
     """The rows of this epoch, [number of labelled ones]; some are there several times, some not at all."""
     return state["drawn"]
 
 
 def choose(epoch: Epoch, said: Tensor, loss: PerRow) -> None:
-    """Choose an epoch's rows, by what the network said of each labelled one: logits [labelled, K]."""
+    """Choose an epoch's rows, by what the network said of `epoch.labelled`, in their order: logits [labelled, K]."""
     useful = gradient_norms(loss, said, epoch.given[epoch.labelled])
     epoch.state["drawn"] = redraw(epoch.labelled, useful, epoch.rng)
-    epoch.note(rows_drawn=epoch.state["drawn"].bincount().count_nonzero())
+    epoch.note(distinct_rows=epoch.state["drawn"].bincount().count_nonzero())
 
 
 def gradient_norms(loss: PerRow, logits: Tensor, labels: Tensor) -> Tensor:
