@@ -70,6 +70,7 @@ ROWS: dict[str, Row] = {
         "cifar10-fast", "pars", HALF, 0.3, {"method": {"raw_negative": "none", "pseudo_negative": False}}
     ),
     "sym50 1 pars": Row("cifar10-fast", "pars", HALF, 1.0),
+    "sym50 0.6 pars, useful labels": Row("cifar10-fast", "pars", HALF, 0.6, {"method": {"draw": "useful"}}),
     "sym50 0.6 pars, lr 0.02": Row("cifar10-fast", "pars", HALF, 0.6, {"train": {"lr": 0.02}}),
     "sym50 0.6 pars, SGD and two views": Row(
         "cifar10-fast",

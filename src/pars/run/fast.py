@@ -49,12 +49,12 @@ def method_for(name: str) -> Method:
 
     PARS teaches itself on the labelled batch's own images, labels and pseudo-labels teach on one view of them, and
     pseudo-labels come from what the network said of an image in earlier epochs: an epoch of its main stage then costs
-    one pass, not 5. What it said tells also which images to draw: those whose labels the robust loss learns from.
+    one pass, not 5.
     """
     method = by_name(name, GCE)
     if name != "pars" or not isinstance(method, PARS):
         return method
-    return replace(method, pool="batch", raw_view="strong", teacher="temporal", draw="useful")
+    return replace(method, pool="batch", raw_view="strong", teacher="temporal")
 
 
 def cifar100_fast(noise: NoiseConfig, method: str | None = None) -> RunConfig:
