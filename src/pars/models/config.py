@@ -30,7 +30,7 @@ class ModelConfig:
     whitening: Signs = "one"
     """fast_cnn: filters of the first layer: every principal axis and its negative, or with one sign only."""
     convolution: Convolution = "direct"
-    """fast_cnn: winograd takes about half of the time on a CPU and is the same up to rounding; needs a C++ compiler."""
+    """fast_cnn: winograd takes 0.6 to 0.8 of the time on a CPU and is the same up to rounding; needs a C++ compiler."""
     hidden: tuple[int, ...] = (256,)
     """mlp: sizes of the hidden layers."""
     batch_norm: bool = False

@@ -1,4 +1,4 @@
-"""3×3 convolutions in half of the time on a CPU, by Winograd's algorithm: winograd.cpp, compiled when it is asked for.
+"""3×3 convolutions in less time on a CPU, by Winograd's algorithm: winograd.cpp, compiled when it is asked for.
 
 The result is that of a direct convolution up to rounding (some 1e-5 of the largest value in float32). FLOP are counted
 as a direct convolution's, so that budgets and comparisons mean the same with either.
