@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pars import report, run
-from pars.engine import RunFolder, watcher
+from pars.engine import Interrupted, RunFolder, watcher
 from pars.errors import UserError
 from pars.models import Convolution
 from pars.noise import NoiseConfig
@@ -217,7 +217,11 @@ def main() -> None:
             if options.only not in name or any(line["row"] == name for line in done(path)):
                 continue
             folder = options.work / name.replace(" ", "-").replace(",", "")
-            line = train(name, row, options.root, folder, options.convolution)
+            try:
+                line = train(name, row, options.root, folder, options.convolution)
+            except Interrupted as stop:
+                print("stopped and saved; the same command goes on", flush=True)
+                sys.exit(stop.exit_code)
             with path.open("a") as file:
                 file.write(json.dumps(line) + "\n")
             print(f"{name}: {line['ema']:.2f} %", flush=True)
