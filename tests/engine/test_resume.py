@@ -28,9 +28,6 @@ METHODS: dict[str, dict[str, Any]] = {
     },
     "pars, all rows labelled by earlier outputs": {"method": PARS(warm_up=1, tau=0.5, teacher="temporal")},
     "pars, drawing what is useful": {"method": PARS(warm_up=1, tau=0.5, draw="useful")},
-    "pars, drawing what is useful first": {
-        "method": PARS(warm_up=3, tau=0.5, draw="useful", draw_stage="warm-up", pool="batch")
-    },
     "pars with a precision": {"method": PARS(warm_up=1, precision=0.5)},
     "the paper's pars": {"method": PARS.paper(warm_up=1, tau=0.5)},
     "plain": {"method": Supervised(), "config": replace(SHORT, momentum=0.0, checkpoint_every=3)},

@@ -68,12 +68,10 @@ def test_only_the_main_stage_draws_a_second_batch_and_only_if_it_needs_one() -> 
     assert [stage.draws for stage in PARS(pseudo=False).stages(task())] == [{}, {}]
 
 
-def test_one_stage_draws_what_is_useful() -> None:
-    useful = {"labelled": Draw(priority.drawn_rows)}
-    main, warm_up = (PARS(draw="useful", draw_stage=stage) for stage in ("main", "warm-up"))
-    assert [stage.draws for stage in main.stages(task())] == [{}, {"more": Draw("all", 3.0)} | useful]
-    assert [stage.draws for stage in warm_up.stages(task())] == [useful, {"more": Draw("all", 3.0)}]
-    assert [stage.draws for stage in PARS(draw_stage="warm-up", pool="batch").stages(task())] == [{}, {}]
+def test_only_the_main_stage_draws_what_is_useful() -> None:
+    first, second = PARS(draw="useful", pool="batch").stages(task())
+    assert first.draws == {}
+    assert second.draws == {"labelled": Draw(priority.drawn_rows)}
     with pytest.raises(UserError, match=r"method\.precision is 0\.9, expected 0 where draw is 'useful'"):
         PARS(draw="useful", precision=0.9)
 

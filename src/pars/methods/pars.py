@@ -70,7 +70,6 @@ class PARS(Method):
     mask_view: Literal["weak", "strong"] = "weak"  # the view whose confidence selects self-training rows
     raw_view: Literal["weak", "strong"] = "weak"  # of raw rows in the main stage; strong, pool batch: one pass for both
     draw: Literal["evenly", "useful"] = "evenly"  # given labels: each as often, or as the robust loss learns from it
-    draw_stage: Literal["warm-up", "main"] = "main"  # where that is so; in the other stage each is drawn as often
     pool: Literal["all", "batch"] = "all"  # self-train on a batch of its own, or on the labelled batch's own rows
     prior: Literal["uniform", "labels"] = "uniform"  # how common classes are (eq. reg): equally, or as given labels say
     ramp: float = 0.0  # share of the main stage over which lambda_S and lambda_R grow from 0
@@ -94,16 +93,13 @@ class PARS(Method):
 
     def stages(self, task: Task) -> tuple[Stage, ...]:
         warm_up = epochs_of(self.warm_up_share, task.epochs, self.warm_up)
-        more = {"more": Draw("all", self.mu)} if self.pseudo and self.pool == "all" else {}
-        useful = {"labelled": Draw(priority.drawn_rows)}
-        early, late = (useful if self.draws_useful(stage) else {} for stage in ("warm-up", "main"))
+        draws = {"more": Draw("all", self.mu)} if self.pseudo and self.pool == "all" else {}
+        if self.draw == "useful":
+            draws["labelled"] = Draw(priority.drawn_rows)
         return (
-            Stage("warm-up", warm_up, self.warm_up_step, early, self.before_warm_up_epoch),
-            Stage("main", task.epochs - warm_up, self.main_step, more | late, self.before_epoch),
+            Stage("warm-up", warm_up, self.warm_up_step),
+            Stage("main", task.epochs - warm_up, self.main_step, draws, self.before_epoch),
         )
-
-    def draws_useful(self, stage: str) -> bool:
-        return self.draw == "useful" and self.draw_stage == stage
 
     def initial_state(self, task: Task) -> State:
         state: State = {}
@@ -122,17 +118,9 @@ class PARS(Method):
             state |= temporal.empty(task.n_rows, task.n_classes)
         return state
 
-    def before_warm_up_epoch(self, epoch: Epoch) -> None:
-        # What a network says that has just begun tells nothing of its labels.
-        if self.draws_useful("warm-up") and epoch.index >= priority.EVEN_EPOCHS:
-            self.choose_useful(epoch)
-
-    def choose_useful(self, epoch: Epoch) -> None:
-        priority.choose(epoch, temporal.logits_of(epoch.state, epoch.labelled), parse(self.robust))
-
     def before_epoch(self, epoch: Epoch) -> None:
-        if self.draws_useful("main"):
-            self.choose_useful(epoch)
+        if self.draw == "useful":
+            priority.choose(epoch, temporal.logits_of(epoch.state, epoch.labelled), parse(self.robust))
         if (votes := epoch.state.get("votes")) is not None:
             if self.prior == "labels":
                 epoch.state["prior"] = without_floor(label_shares(epoch.given, epoch.n_classes), votes)

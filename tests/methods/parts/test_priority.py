@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -83,18 +81,3 @@ def test_contradicted_and_learned_labels_are_drawn_seldom_and_rows_without_one_n
     assert counts[200:300].sum() > 220
     assert 10 < counts[:100].sum() < 30
     assert 10 < counts[100:200].sum() < 30
-
-
-@pytest.mark.parametrize(("index", "chosen"), [(0, False), (1, False), (2, True), (5, True)])
-def test_a_warm_up_draws_evenly_until_the_network_has_something_to_say(index: int, chosen: bool) -> None:
-    given_labels = torch.zeros(300, dtype=torch.int64)
-    method = PARS(draw="useful", draw_stage="warm-up", robust="gce(q=0.7)")
-    state = method.initial_state(Task(300, 4, given_labels, 10))
-    logits = torch.zeros(300, 4)
-    logits[:200, 0] = 9.0  # learned
-    temporal.write(state, torch.arange(300), logits, momentum=0.0)
-    epoch = replace(epoch_of(given_labels, state, 4), index=index)
-    method.before_epoch(epoch)  # the main stage's: draws every row once
-    assert torch.equal(priority.drawn_rows(state), torch.arange(300))
-    method.before_warm_up_epoch(epoch)
-    assert (priority.drawn_rows(state).bincount(minlength=300)[:200].sum() < 60) == chosen

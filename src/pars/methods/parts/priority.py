@@ -19,7 +19,6 @@ from pars.methods.epoch import Epoch
 from pars.methods.stage import State
 
 FLOOR = 0.2  # of an even share: no row is written off, each comes every fifth epoch
-EVEN_EPOCHS = 2  # at the beginning of training, before outputs tell anything
 PerRow = Callable[[Tensor, Tensor], Tensor]
 
 
