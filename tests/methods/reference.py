@@ -39,6 +39,9 @@ class Averaged(nn.Module):
         return 1.5 * x.roll(1, dims=1)
 
 
+PROGRESS = 0.5  # share of the run that is done in every step here
+
+
 def random_logits(seed: int, *, rows: int = 5, more: int = 9, classes: int = 4, size: float = 4.0) -> dict[str, Tensor]:
     rng = np.random.default_rng(seed)
     shapes = {"raw/weak": rows, "raw/strong": rows, "more/weak": more, "more/strong": more}
@@ -79,7 +82,7 @@ def step(
         state={} if state is None else state,
         rng=np.random.default_rng(seed),
         epoch=epoch,
-        progress=0.5,
+        progress=PROGRESS,
         stage_progress=stage_progress,
     )
 
@@ -100,12 +103,14 @@ def expected_from_arrays(
     n_classes = len(raw[0])
     robust = ROBUST[m.robust]
 
-    sure = [p.max() > m.tau for p in raw]
+    late = m.late <= PROGRESS
+    tau, anchor = (m.late_tau, "agreeing") if late else (m.tau, m.raw_anchor)
+    sure = [p.max() > tau for p in raw]
     # whose class decides which labels are covered, where agreement does: the teacher's, if it saw these rows
     opinion = teach(m, logits[f"raw/{m.mask_view}"]) if m.pseudo and m.pool == "batch" else logits[f"raw/{m.raw_view}"]
     agreeing = [int(row.argmax()) == y for row, y in zip(opinion, labels, strict=True)]
-    covered = {"all": [True] * len(raw), "ambiguous": sure, "agreeing": agreeing}[m.raw_anchor]
-    right = [int(p.argmax()) == y for p, y in zip(raw, labels, strict=True) if p.max() > m.tau]
+    covered = {"all": [True] * len(raw), "ambiguous": sure, "agreeing": agreeing}[anchor]
+    right = [int(p.argmax()) == y for p, y in zip(raw, labels, strict=True) if p.max() > tau]
     odds = min(1.0, (sum(right) + len(raw) / 100) / (len(right) - sum(right) + len(raw) / 100))
     weight = odds if m.pseudo and m.raw_weight == "odds" else 1.0
     losses = {"raw": weight * subset_mean(m, [robust(p, y) for p, y in zip(raw, labels, strict=True)], covered)}
@@ -120,7 +125,7 @@ def expected_from_arrays(
     guesses = [softmax(row) for row in teach(m, logits[f"{source}/{m.mask_view}"])]
     student = [softmax(row) for row in logits[f"{source}/strong"]]
     z = [int(p.argmax()) for p in guesses]
-    sure = [p.max() > m.tau for p in guesses]
+    sure = [p.max() > tau for p in guesses]
     positive = robust if m.pseudo_positive == "robust" else ROBUST["ce"]
     towards = [positive(p, c) for p, c in zip(student, z, strict=True)]
     if m.pseudo_positive == "soft":

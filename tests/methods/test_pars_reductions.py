@@ -98,3 +98,21 @@ def test_pars_without_pseudo_labels_and_negatives_is_training_with_the_robust_lo
     for trainer in trainers:
         trainer.run()
     assert_identical(*(trainer.tensors() for trainer in trainers))
+
+
+def test_late_from_the_beginning_is_learning_from_shared_labels_with_the_late_threshold() -> None:
+    config = TrainConfig(epochs=4, batch_size=16, lr=0.1, ema=0.9)
+    shared = PARS(warm_up=1, raw_anchor="agreeing", tau=0.5)
+    methods = (
+        shared,
+        PARS(warm_up=1, late=0.0, late_tau=0.5),
+        PARS(warm_up=1, late=0.6, late_tau=0.5),
+        PARS(warm_up=1),
+    )
+    trainers = [make_trainer(method, data=toy(), config=config) for method in methods]
+    for trainer in trainers:
+        trainer.run()
+    agreeing, from_the_start, in_the_end, never = (weights(trainer) for trainer in trainers)
+    assert_identical(agreeing, from_the_start)
+    for other in (agreeing, never):
+        assert any(not torch.equal(tensor, other[name]) for name, tensor in in_the_end.items())

@@ -26,7 +26,7 @@ def test_the_paper_variant_has_the_papers_values() -> None:
     m = PARS.paper()
     assert (m.tau, m.lambda_S, m.lambda_N, m.lambda_R, m.mu, m.robust) == (0.95, 1.0, 0.1, 1.0, 3.0, "nce+mae")
     assert (m.raw_anchor, m.raw_weight, m.min_share, m.teacher) == ("ambiguous", "one", 0.0, "current")
-    assert (m.mask_view, m.balance_memory) == ("weak", 0.0)
+    assert (m.mask_view, m.balance_memory, m.late) == ("weak", 0.0, 1.0)
     assert (m.joint_forward, m.pool, m.ramp, m.negatives) == (True, "all", 0.0, 1)
     assert (m.pseudo, m.raw_negative, m.pseudo_negative, m.pseudo_positive) == (True, "complement", True, "ce")
 
@@ -97,6 +97,8 @@ def test_only_the_main_stage_draws_what_is_useful() -> None:
         ({"mu": float("nan")}, r"method\.mu is nan"),
         ({"negatives": 0}, r"method\.negatives is 0"),
         ({"momentum": 1}, r"method\.momentum is 1"),
+        ({"late": 1.1}, r"method\.late is 1\.1, expected a number from 0 to 1"),
+        ({"late_tau": -1}, r"method\.late_tau is -1"),
         ({"precision": 1.1}, r"method\.precision is 1\.1, expected a number from 0 to 1"),
         ({"robust": "ncee"}, r"no loss 'ncee'"),
     ],

@@ -12,12 +12,11 @@ from pars.losses import class_balance, negative_learning, parse, positive_learni
 from pars.methods.base import LARGEST_RATIO, Method, Task, epochs_of
 from pars.methods.catalogue import Cited, Entry, Recipe, Setting, ours, paper
 from pars.methods.epoch import Epoch
-from pars.methods.parts import priority, reliability, temporal
+from pars.methods.parts import priority, reliability, temporal, votes
 from pars.methods.parts.divergence import kl_divergence
 from pars.methods.parts.negative import mean_negative
 from pars.methods.parts.ramp import ramp_up
 from pars.methods.parts.remember import remembered
-from pars.methods.parts.votes import accuracy, count_votes, label_odds, label_shares, trust, without_floor
 from pars.methods.stage import Draw, Losses, Stage, State
 from pars.methods.step import Batch, Step
 from pars.methods.supervised import robust_loss
@@ -58,6 +57,8 @@ class PARS(Method):
     pseudo_positive: Literal["ce", "robust", "soft"] = "ce"
     """robust: the appendix's "robust loss on corrected labels"; soft: the teacher's probabilities, not its class."""
 
+    late: float = 1.0  # share of the run after which labels teach only where the teacher shares them, with `late_tau`
+    late_tau: float = 0.8
     precision: float = 0.0  # above 0: tau falls while so many sure predictions are right, as labels say together
     raw_anchor: Literal["ambiguous", "all", "agreeing"] = "all"  # which raw labels the robust loss covers
     raw_weight: Literal["odds", "one"] = "odds"  # its weight: the odds that a raw label agrees with a sure prediction
@@ -83,7 +84,8 @@ class PARS(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require_shares("tau", "warm_up_share", "min_share", "ramp", "balance_memory", "precision")
+        self.require_shares("tau", "warm_up_share", "late", "late_tau", "precision")
+        self.require_shares("min_share", "ramp", "balance_memory")
         self.require(0 <= self.momentum < 1, "momentum", "a number from 0 and below 1")
         self.require(not self.precision or self.draw == "evenly", "precision", "0 where draw is 'useful'")
         self.require_weights("lambda_S", "lambda_N", "lambda_R")
@@ -106,9 +108,9 @@ class PARS(Method):
         if self.precision:
             state |= reliability.empty("raw", "pseudo")
         if self.pseudo and self.trust == "votes":
-            state["votes"] = torch.zeros(task.n_classes)
+            state |= votes.none_yet(task.n_classes)
         if self.prior == "labels":
-            state["prior"] = label_shares(task.labels, task.n_classes)
+            state["prior"] = votes.label_shares(task.labels, task.n_classes)
         if self.pseudo and self.balance_memory:
             uniform = torch.full((task.n_classes,), 1 / task.n_classes)
             state["mean_prediction"] = state.get("prior", uniform).clone()
@@ -121,18 +123,13 @@ class PARS(Method):
     def before_epoch(self, epoch: Epoch) -> None:
         if self.draw == "useful":
             priority.choose(epoch, temporal.logits_of(epoch.state, epoch.labelled), parse(self.robust))
-        if (votes := epoch.state.get("votes")) is not None:
-            if self.prior == "labels":
-                epoch.state["prior"] = without_floor(label_shares(epoch.given, epoch.n_classes), votes)
-            epoch.note(trust=trust(votes), sure_and_right=accuracy(votes))
+        votes.take_stock(epoch)
         if self.precision:
             epoch.note(tau=reliability.threshold(epoch.state, "pseudo", epoch.n_classes, self.tau, self.precision))
 
     def warm_up_step(self, at: Step) -> Losses:
         logits = at.net(at.batch.weak)
-        sure = reliability.select(at, "raw", at.batch, logits, self.tau, self.precision)
-        if "votes" in at.state:
-            at.state["votes"] = count_votes(at.state["votes"], logits, at.batch.labels, sure)
+        votes.count(at.state, logits, at.batch.labels, self.select(at, "raw", at.batch, logits))
         temporal.write(at.state, at.batch.rows, logits, self.momentum)
         return {"raw": reduce.mean(parse(self.robust)(logits, at.batch.labels))}  # eq. wu
 
@@ -143,7 +140,7 @@ class PARS(Method):
             return self.raw_losses(at, logits, logits.detach())
         unlabelled = at.batches["more"] if self.pool == "all" else at.batch
         raw, student, guess = self.forward(at, unlabelled)
-        ramp = ramp_up(at.stage_progress, self.ramp) * (trust(at.state["votes"]) if "votes" in at.state else 1.0)
+        ramp = ramp_up(at.stage_progress, self.ramp) * votes.trust_in(at.state)
         h = remembered(at.state, reduce.mean_probabilities(student.float().softmax(dim=1)), self.balance_memory)
         return {
             **self.raw_losses(at, raw, guess if unlabelled is at.batch else raw.detach()),
@@ -172,16 +169,13 @@ class PARS(Method):
     def raw_losses(self, at: Step, logits: Tensor, opinion: Tensor) -> Losses:
         """Eq. rn: robust learning on ambiguous rows (or all, or labels `opinion` shares), negative on noisy ones."""
         labels = at.batch.labels
-        ambiguous = reliability.select(at, "raw", at.batch, logits, self.tau, self.precision)
-        all_rows, agreeing = torch.ones_like(ambiguous), opinion.argmax(dim=1) == labels
-        covered = {"ambiguous": ambiguous, "all": all_rows, "agreeing": agreeing}[self.raw_anchor]
+        ambiguous = self.select(at, "raw", at.batch, logits)
+        anchor = "agreeing" if at.progress >= self.late else self.raw_anchor
+        covered = {"ambiguous": ambiguous, "agreeing": opinion.argmax(dim=1) == labels}.get(anchor)
         # The weight is one against self-training: without that there is nothing to weigh against.
-        weight: Tensor | float = 1.0
-        if self.pseudo and self.raw_weight == "odds":
-            weight = label_odds(logits, labels, ambiguous)
-        if "votes" in at.state:
-            weight = 1 - trust(at.state["votes"]) * (1 - weight)
-            at.state["votes"] = count_votes(at.state["votes"], logits, labels, ambiguous)
+        odds = self.pseudo and self.raw_weight == "odds"
+        weight = votes.label_weight(at.state, logits, labels, ambiguous) if odds else 1.0
+        votes.count(at.state, logits, labels, ambiguous)
         losses = {"raw": weight * self.subset_mean(parse(self.robust)(logits, labels), covered)}
         if self.raw_negative != "none" and self.lambda_N:
             given = self.raw_negative == "given"
@@ -191,7 +185,7 @@ class PARS(Method):
 
     def pseudo_losses(self, at: Step, batch: Batch, student: Tensor, guess: Tensor, weight: Tensor | float) -> Losses:
         """Eq. pn: positive learning of z on ambiguous rows, negative learning of z_bar on noisy ones."""
-        ambiguous = reliability.select(at, "pseudo", batch, guess, self.tau, self.precision)
+        ambiguous = self.select(at, "pseudo", batch, guess)
         z = guess.argmax(dim=1)
         if self.pseudo_positive == "soft":
             positive = kl_divergence(guess, student)
@@ -203,7 +197,11 @@ class PARS(Method):
             losses["pseudo_negative"] = weight * self.lambda_N * self.subset_mean(negative, ~ambiguous)
         return losses
 
-    def subset_mean(self, values: Tensor, subset: Tensor) -> Tensor:
+    def select(self, at: Step, name: str, batch: Batch, logits: Tensor) -> Tensor:
+        tau = self.late_tau if at.progress >= self.late else self.tau  # eq. ss
+        return reliability.select(at, name, batch, logits, tau, self.precision)
+
+    def subset_mean(self, values: Tensor, subset: Tensor | None) -> Tensor:
         """1/#subset as the paper writes it, with a floor under the divisor: a handful of rows must not rule a step."""
         return reduce.mean(values, subset, min_share=self.min_share)
 

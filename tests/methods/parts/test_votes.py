@@ -8,7 +8,7 @@ import torch
 
 from methods.reference import random_labels, random_logits, step
 from pars.methods import PARS
-from pars.methods.parts.votes import accuracy, count_votes, label_shares, trust, without_floor
+from pars.methods.parts.votes import accuracy, count, label_shares, trust, without_floor
 
 
 def votes_of(right: float, noise: float, *, n: int = 400_000, classes: int = 10) -> torch.Tensor:
@@ -36,7 +36,9 @@ def test_counts_are_ranks_of_given_labels_among_sure_rows_and_fade() -> None:
         if sure[i]:
             order = sorted(range(4), key=lambda k: -float(logits[i, k].detach()))
             expected[order.index(int(labels[i]))] += 1
-    assert count_votes(old, logits, labels, sure).tolist() == pytest.approx(expected, rel=1e-6)
+    state = {"votes": old}
+    count(state, logits, labels, sure)
+    assert state["votes"].tolist() == pytest.approx(expected, rel=1e-6)
 
 
 def test_where_nobody_voted_or_nothing_stands_out_predictions_are_trusted() -> None:
@@ -71,7 +73,9 @@ def test_a_step_lets_its_labels_vote_after_it_was_weighed() -> None:
         {name: value.item() for name, value in trusted.items()}, rel=1e-6
     )
     sure = logits["raw/weak"].softmax(1).amax(1) > 0.5
-    assert torch.equal(at.state["votes"], count_votes(torch.zeros(4), logits["raw/weak"], labels, sure))
+    expected = {"votes": torch.zeros(4)}
+    count(expected, logits["raw/weak"], labels, sure)
+    assert torch.equal(at.state["votes"], expected["votes"])
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.2, 0.5, 0.8])

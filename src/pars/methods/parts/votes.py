@@ -6,6 +6,45 @@ import torch
 from torch import Tensor
 
 from pars.losses import reduce
+from pars.methods.epoch import Epoch
+from pars.methods.stage import State
+
+
+def none_yet(n_classes: int) -> State:
+    """The counts of a run that is about to begin."""
+    return {"votes": torch.zeros(n_classes)}
+
+
+def count(state: State, logits: Tensor, labels: Tensor, sure: Tensor) -> None:
+    """Count how many given labels of sure rows are the network's first, second, … choice; if votes are kept at all.
+
+    Old counts fade by 1 % each time. Shapes: logits [B, K], labels [B], sure [B] bool.
+    """
+    if "votes" not in state:
+        return
+    given = logits.detach().gather(1, labels[:, None])
+    rank = (logits.detach() > given).sum(dim=1)
+    here = torch.zeros_like(state["votes"]).index_add_(0, rank, sure.to(state["votes"].dtype))
+    state["votes"] = 0.99 * state["votes"] + here
+
+
+def take_stock(epoch: Epoch) -> None:
+    """Once an epoch: say what the votes have come to, and how common classes are by them, if that is asked for."""
+    if (votes := epoch.state.get("votes")) is None:
+        return
+    if "prior" in epoch.state:
+        epoch.state["prior"] = without_floor(label_shares(epoch.given, epoch.n_classes), votes)
+    epoch.note(trust=trust(votes), sure_and_right=accuracy(votes))
+
+
+def trust_in(state: State) -> Tensor | float:
+    """How far self-training counts: by the votes, wholly where none are kept."""
+    return trust(state["votes"]) if "votes" in state else 1.0
+
+
+def label_weight(state: State, logits: Tensor, labels: Tensor, sure: Tensor) -> Tensor:
+    """What given labels weigh beside self-training: their odds where that is trusted, 1 where it is not."""
+    return 1 - trust_in(state) * (1 - label_odds(logits, labels, sure))
 
 
 def label_odds(logits: Tensor, labels: Tensor, sure: Tensor) -> Tensor:
@@ -17,14 +56,6 @@ def label_odds(logits: Tensor, labels: Tensor, sure: Tensor) -> Tensor:
     agrees = logits.detach().argmax(dim=1) == labels
     agree, disagree = (reduce.mean((which & sure).float()) for which in (agrees, ~agrees))
     return ((agree + 0.01) / (disagree + 0.01)).clamp(max=1)
-
-
-def count_votes(votes: Tensor, logits: Tensor, labels: Tensor, sure: Tensor) -> Tensor:
-    """How many given labels of sure rows are the network's first, second, … choice: [K], old counts fading by 1 %."""
-    given = logits.detach().gather(1, labels[:, None])
-    rank = (logits.detach() > given).sum(dim=1)
-    here = torch.zeros_like(votes).index_add_(0, rank, sure.to(votes.dtype))
-    return 0.99 * votes + here
 
 
 def accuracy(votes: Tensor) -> Tensor:
