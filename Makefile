@@ -18,7 +18,7 @@ lint: .venv/ready
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadscope   # every test has one thread, so that cores can share them
 
 bench: .venv/ready   # trains what results/digits.jsonl lacks, then prints the table
 	$(BIN)/python benchmarks/tables.py digits

@@ -54,7 +54,7 @@ def method_for(name: str) -> Method:
     method = by_name(name, GCE)
     if name != "pars" or not isinstance(method, PARS):
         return method
-    return replace(method, pool="batch", raw_view="strong", teacher="temporal")
+    return replace(method, pool="batch", raw_view="strong", teacher="temporal", draw="useful", late=0.6)
 
 
 def cifar100_fast(noise: NoiseConfig, method: str | None = None) -> RunConfig:
