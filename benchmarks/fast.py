@@ -39,6 +39,7 @@ PLOTS = {
     "sym80": "CIFAR-10, 50 000 images, 80 % symmetric noise; names say method and budget in PFLOP",
 }
 EARLY_STOPPING: dict[str, Any] = {"data": {"holdout": 0.1}, "train": {"keep": "best-epoch"}}
+ALL_LABELS: dict[str, Any] = {"draw": "evenly", "late": 1.0}  # each as often as the others, and to the end
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,8 @@ ROWS: dict[str, Row] = {
         "cifar10-fast", "pars", HALF, 0.3, {"method": {"raw_negative": "none", "pseudo_negative": False}}
     ),
     "sym50 1 pars": Row("cifar10-fast", "pars", HALF, 1.0),
-    "sym50 0.6 pars, useful labels": Row("cifar10-fast", "pars", HALF, 0.6, {"method": {"draw": "useful"}}),
-    "sym50 0.6 pars, lr 0.02": Row("cifar10-fast", "pars", HALF, 0.6, {"train": {"lr": 0.02}}),
+    "sym50 0.6 pars, useful labels": Row("cifar10-fast", "pars", HALF, 0.6, {"method": {"late": 1.0}}),
+    "sym50 0.6 pars, lr 0.02": Row("cifar10-fast", "pars", HALF, 0.6, {"train": {"lr": 0.02}, "method": ALL_LABELS}),
     "sym50 0.6 pars, SGD and two views": Row(
         "cifar10-fast",
         "pars",
@@ -81,9 +82,10 @@ ROWS: dict[str, Row] = {
             "train": {"optimiser": "sgd", "lr": 0.1},
             "model": {"width": 32},
             "views": {"pad_mode": "zero"},
-            "method": {"raw_view": "weak", "warm_up_share": 0.6, "teacher": "average"},
+            "method": {"raw_view": "weak", "warm_up_share": 0.6, "teacher": "average"} | ALL_LABELS,
         },
     ),
+    "worse 0.3 pars, all labels": Row("cifar10n-fast", "pars", AS_PRESET, 0.3, {"method": ALL_LABELS}),
 }
 
 
@@ -94,7 +96,7 @@ def recipe(method: str, noise: NoiseConfig, train: dict[str, Any], budget: float
         "model": {"width": 32},
         "views": {"pad_mode": "reflect"},
         "train": {"dynamics_every": 0} | train,
-        "method": ({"warm_up_share": 0.4} if method == "pars" else {}) | settings,
+        "method": ({"warm_up_share": 0.4} | ALL_LABELS if method == "pars" else {}) | settings,
     }
     return Row("cifar10-fast", method, noise, budget, changes)
 

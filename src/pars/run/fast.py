@@ -49,7 +49,8 @@ def method_for(name: str) -> Method:
 
     PARS teaches itself on the labelled batch's own images, labels and pseudo-labels teach on one view of them, and
     pseudo-labels come from what the network said of an image in earlier epochs: an epoch of its main stage then costs
-    one pass, not 5.
+    one pass, not 5. It is spent on labels that still teach; and before the learning rate has fallen so far that wrong
+    labels are learned by heart, those that the earlier outputs do not share are left out.
     """
     method = by_name(name, GCE)
     if name != "pars" or not isinstance(method, PARS):
