@@ -106,8 +106,7 @@ def expected_from_arrays(
     late = m.late <= PROGRESS
     tau, anchor = (m.late_tau, "agreeing") if late else (m.tau, m.raw_anchor)
     sure = [p.max() > tau for p in raw]
-    # whose class decides which labels are covered, where agreement does: the teacher's, if it saw these rows
-    opinion = teach(m, logits[f"raw/{m.mask_view}"]) if m.pseudo and m.pool == "batch" else logits[f"raw/{m.raw_view}"]
+    opinion = teach(m, logits[f"raw/{m.mask_view}"])
     agreeing = [int(row.argmax()) == y for row, y in zip(opinion, labels, strict=True)]
     covered = {"all": [True] * len(raw), "ambiguous": sure, "agreeing": agreeing}[anchor]
     right = [int(p.argmax()) == y for p, y in zip(raw, labels, strict=True) if p.max() > tau]

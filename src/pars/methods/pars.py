@@ -116,7 +116,7 @@ class PARS(Method):
             state["mean_prediction"] = state.get("prior", uniform).clone()
         if self.draw == "useful":
             state |= priority.all_alike(task.labels)
-        if self.draw == "useful" or (self.pseudo and self.teacher == "temporal"):
+        if self.draw == "useful" or self.teacher == "temporal":
             state |= temporal.empty(task.n_rows, task.n_classes)
         return state
 
@@ -136,42 +136,53 @@ class PARS(Method):
     def main_step(self, at: Step) -> Losses:
         if not self.pseudo:
             logits = at.net(at.batch.view(self.raw_view))
+            opinion = self.opinion(at, logits)
             temporal.write(at.state, at.batch.rows, logits, self.momentum)
-            return self.raw_losses(at, logits, logits.detach())
+            return self.raw_losses(at, logits, opinion)
         unlabelled = at.batches["more"] if self.pool == "all" else at.batch
-        raw, student, guess = self.forward(at, unlabelled)
+        raw, student, guess, opinion = self.forward(at, unlabelled)
         ramp = ramp_up(at.stage_progress, self.ramp) * votes.trust_in(at.state)
         h = remembered(at.state, reduce.mean_probabilities(student.float().softmax(dim=1)), self.balance_memory)
         return {
-            **self.raw_losses(at, raw, guess if unlabelled is at.batch else raw.detach()),
+            **self.raw_losses(at, raw, opinion),
             **self.pseudo_losses(at, unlabelled, student, guess, self.lambda_S * ramp),
             "balance": self.lambda_R * ramp * class_balance(h, at.state.get("prior")),  # eq. reg
         }
 
-    def forward(self, at: Step, unlabelled: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Logits of raw views, of strong views, and (without gradient) of the view that pseudo-labels."""
+    def forward(self, at: Step, unlabelled: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Logits of raw views, of strong views, and (without gradient) the teacher's of unlabelled and of raw rows."""
         views = [at.batch.view(self.raw_view), unlabelled.strong]
         if views[0] is views[1]:  # labels and pseudo-labels teach on one view of the same rows: one pass is enough
             views.pop()
         if self.teacher == "current" and self.joint_forward and self.mask_view == "weak":
             first, guess, *rest = at.net.together(views[0], unlabelled.weak, *views[1:])
             logits = [first, *rest]
-        elif self.teacher == "temporal":
-            logits = [*at.net.together(*views)]
-            guess = temporal.logits_of(at.state, unlabelled.rows, otherwise=logits[-1])
         else:
-            guesses = at.net.teacher if self.teacher == "average" else at.net.predict
-            guess, *logits = guesses(unlabelled.view(self.mask_view)), *at.net.together(*views)
+            logits = [*at.net.together(*views)]
+            guess = self.guess(at, unlabelled, logits[-1])
+        opinion = guess if unlabelled is at.batch else self.opinion(at, logits[0])
         for batch, said in zip((at.batch, unlabelled), logits, strict=False):  # one view: the batches are one
             temporal.write(at.state, batch.rows, said, self.momentum)
-        return logits[0], logits[-1], guess.detach()
+        return logits[0], logits[-1], guess.detach(), opinion.detach()
+
+    def guess(self, at: Step, batch: Batch, said: Tensor) -> Tensor:
+        """The teacher's logits of a batch; `said` where it knows nothing yet."""
+        if self.teacher == "temporal":
+            return temporal.logits_of(at.state, batch.rows, otherwise=said)
+        return (at.net.teacher if self.teacher == "average" else at.net.predict)(batch.view(self.mask_view))
+
+    def opinion(self, at: Step, said: Tensor) -> Tensor:
+        """The teacher's logits of the labelled batch, if these matter: they may take a pass."""
+        return self.guess(at, at.batch, said) if self.anchor(at) == "agreeing" else said
+
+    def anchor(self, at: Step) -> str:
+        return "agreeing" if at.progress >= self.late else self.raw_anchor
 
     def raw_losses(self, at: Step, logits: Tensor, opinion: Tensor) -> Losses:
         """Eq. rn: robust learning on ambiguous rows (or all, or labels `opinion` shares), negative on noisy ones."""
         labels = at.batch.labels
         ambiguous = self.select(at, "raw", at.batch, logits)
-        anchor = "agreeing" if at.progress >= self.late else self.raw_anchor
-        covered = {"ambiguous": ambiguous, "agreeing": opinion.argmax(dim=1) == labels}.get(anchor)
+        covered = {"ambiguous": ambiguous, "agreeing": opinion.argmax(dim=1) == labels}.get(self.anchor(at))
         # The weight is one against self-training: without that there is nothing to weigh against.
         odds = self.pseudo and self.raw_weight == "odds"
         weight = votes.label_weight(at.state, logits, labels, ambiguous) if odds else 1.0
