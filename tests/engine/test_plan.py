@@ -59,6 +59,18 @@ def test_a_run_with_few_labels_costs_what_was_planned_and_not_more_than_its_budg
     )  # one more is too much
 
 
+@pytest.mark.parametrize("changes", [{"late": 0.75}, {"late": 0.9}, {"late": 0.85, "pseudo": False}], ids=str)
+def test_a_run_that_asks_its_teacher_more_in_its_late_part_ends_within_its_budget(changes: dict[str, Any]) -> None:
+    method = PARS(**changes)
+    row = trainer_of(method, replace(CONFIG, epochs=30)).learners[0].cost.training
+    config = replace(CONFIG, budget=(40 if "pseudo" in changes else 120) * PER_EPOCH * row / 1e15)
+    made = plan_of(method, config)
+    trainer = trainer_of(made.method, replace(config, epochs=made.epochs), planned=made.by_epoch)
+    trainer.run()
+    assert trainer.epoch == made.epochs > 24  # more than the miniature has
+    assert 0.9 * config.budget <= trainer.flop / 1e15 <= config.budget
+
+
 @pytest.mark.parametrize("name", [name for name, entry in REGISTRY.items() if entry.file != "robust_losses.py"])
 def test_the_costliest_stage_is_as_costly_as_the_catalogue_says(name: str) -> None:
     method = by_name(name)

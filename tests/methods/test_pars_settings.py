@@ -72,8 +72,6 @@ def test_only_the_main_stage_draws_what_is_useful() -> None:
     first, second = PARS(draw="useful", pool="batch").stages(task())
     assert first.draws == {}
     assert second.draws == {"labelled": Draw(priority.drawn_rows)}
-    with pytest.raises(UserError, match=r"method\.precision is 0\.9, expected 0 where draw is 'useful'"):
-        PARS(draw="useful", precision=0.9)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +97,6 @@ def test_only_the_main_stage_draws_what_is_useful() -> None:
         ({"momentum": 1}, r"method\.momentum is 1"),
         ({"late": 1.1}, r"method\.late is 1\.1, expected a number from 0 to 1"),
         ({"late_tau": -1}, r"method\.late_tau is -1"),
-        ({"precision": 1.1}, r"method\.precision is 1\.1, expected a number from 0 to 1"),
         ({"robust": "ncee"}, r"no loss 'ncee'"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from methods.reference import (
 )
 from pars.losses import cross_entropy, parse
 from pars.methods import PARS, Losses, Network, Task
-from pars.methods.parts import reliability, temporal
+from pars.methods.parts import temporal
 from pars.methods.parts.negative import complements
 from pars.methods.parts.votes import label_odds, trust
 
@@ -64,8 +65,8 @@ VARIANTS: list[dict[str, Any]] = [
     {"late": 0.5, "pool": "batch"},
     {"late": 0.5, "teacher": "average"},
     {"late": 0.5, "pseudo": False},
-    {"raw_weight": "one"},
-    {"min_share": 0.25},
+    {"raw_weight": "odds"},
+    {"min_share": 0.5},
     {"min_share": 1.0},
     {"raw_negative": "given"},
     {"raw_negative": "none", "pseudo_negative": False},
@@ -105,8 +106,12 @@ def test_every_switch_matches_the_equations(m: PARS, seed: int, stage_progress: 
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
 def test_gradients_are_those_of_the_equations_with_masks_and_pseudo_labels_fixed(changes: dict[str, Any]) -> None:
-    m = PARS.paper(**({"tau": 0.7, "lambda_N": 0.5, "raw_anchor": "all", "joint_forward": False} | changes))
-    logits, labels = random_logits(3), random_labels(3)
+    plain = PARS.paper(tau=0.6, lambda_N=0.5, raw_anchor="all", joint_forward=False)
+    m = replace(plain, **changes)
+    logits, labels = random_logits(5), random_labels(5)
+    expected = expected_losses(m, logits, labels)
+    assert expected["raw"] > 0
+    assert (expected == expected_losses(plain, logits, labels)) == (changes in ({}, {"joint_forward": True}))
     gradients = total_gradients(m.main_step(step(logits, labels)), logits)
     values = {name: tensor.detach().double().numpy() for name, tensor in logits.items()}
 
@@ -237,17 +242,35 @@ def test_a_step_costs_what_it_says(changes: dict[str, Any], forwards: int, backw
         {"teacher": "average"},
         {"teacher": "temporal"},
         {"joint_forward": True},
-        {"pool": "batch"},
+        {"pool": "batch", "raw_view": "strong"},
+        {"pool": "batch", "raw_view": "strong", "joint_forward": True},
     ],
     ids=str,
 )
 def test_who_draws_what_is_useful_remembers_what_was_said_of_every_row(changes: dict[str, Any]) -> None:
     logits, labels = random_logits(0), random_labels(0)
+    at = step(logits, labels, rows=torch.arange(9, 14))  # none of them in the other batch
+    at.state |= temporal.empty(9 + 5, 4)
+    method = PARS.paper(**({"joint_forward": False, "momentum": 0.5} | changes))
+    method.main_step(at)
+    assert_allclose(at.state["ensemble"][9:], 0.5 * logits[f"raw/{method.raw_view}"].detach().softmax(dim=1), rtol=1e-5)
+    more = 0.5 * logits["more/strong"].detach().softmax(dim=1)
+    assert_allclose(at.state["ensemble"][:9], more if method.pseudo and method.pool == "all" else 0 * more, rtol=1e-5)
+
+
+@pytest.mark.parametrize("pool", ["all", "batch"])
+@pytest.mark.parametrize("pseudo", [True, False])
+def test_late_labels_teach_where_what_was_said_before_shares_them(pool: Any, pseudo: bool) -> None:
+    logits, earlier = random_logits(0), random_logits(7)["raw/weak"].detach()
+    before, now = earlier.argmax(dim=1), logits["raw/strong"].argmax(dim=1)
+    labels = torch.where(torch.arange(5) < 2, before, torch.where(now == before, (now + 1) % 4, now))
     at = step(logits, labels)
-    at.state |= temporal.empty(5 + 9, 4)
-    PARS.paper(**({"joint_forward": False, "momentum": 0.5} | changes)).main_step(at)
-    said = at.state["ensemble"][at.batch.rows].sum(dim=1)
-    assert (said > 0).all()
+    at.state |= temporal.empty(9, 4)
+    temporal.write(at.state, at.batch.rows, earlier, 0.0)
+    method = PARS.paper(late=0.5, teacher="temporal", pool=pool, pseudo=pseudo, raw_view="strong", min_share=1.0)
+    loss = parse(method.robust)(logits["raw/strong"], labels)
+    assert not torch.equal(now == labels, before == labels)
+    assert_allclose(method.main_step(at)["raw"].item(), loss[:2].sum().item() / 5, rtol=1e-6)
 
 
 def test_the_ramp_starts_at_nothing_and_ends_at_full_weight() -> None:
@@ -273,26 +296,6 @@ def test_selections_say_what_the_step_believed() -> None:
     assert torch.equal(at.selections["raw"].predicted, logits["raw/weak"].argmax(1))
     assert torch.equal(at.selections["pseudo"].predicted, taught.argmax(1))
     assert torch.equal(at.selections["pseudo"].ambiguous, taught.amax(1) > 0.7)
-
-
-def test_with_a_precision_labels_lower_the_threshold_and_selection_still_does_not_look_at_them() -> None:
-    logits, labels = random_logits(0), random_labels(0)
-    method = PARS(tau=0.95, precision=0.8)
-    task = Task(n_rows=len(labels), n_classes=4, epochs=2, labels=labels)
-    sure_at_40 = torch.zeros(reliability.BINS, 4)
-    sure_at_40[40:] = 10_000 * torch.tensor([1.0, 0.9, 1.0, 0.01])  # labels agree with predictions surer than 0.4
-    sure_at_40[:40] = 10_000 * torch.tensor([1.0, 0.2, 1.0, 0.5])
-    for said in (labels, labels.roll(1)):
-        at = step(logits, said)
-        at.state |= method.initial_state(task)
-        assert not at.state["reliability_pseudo"].any()
-        at.state["reliability_raw"], at.state["reliability_pseudo"] = sure_at_40.clone(), sure_at_40.clone()
-        method.main_step(at)
-        for name, view in (("raw", "raw/weak"), ("pseudo", "more/weak")):
-            confidence = logits[view].detach().softmax(1).amax(1)
-            threshold = reliability.threshold(at.state, name, 4, 0.95, 0.8)
-            assert 0.1 < threshold < 0.4  # rows that are less sure may join as long as 0.8 of all are right
-            assert torch.equal(at.selections[name].ambiguous, confidence > threshold)
 
 
 def test_what_was_said_of_a_row_before_labels_it_and_what_is_said_now_is_remembered() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -16,7 +16,7 @@ from pars.data import Dataset
 from pars.engine.config import TrainConfig
 from pars.engine.feed import as_tensor
 from pars.engine.flops import PFLOP, NetworkCost, fits, network_cost
-from pars.engine.miniature import RowCounts, StageCost, stage_costs
+from pars.engine.miniature import RowCounts, StageCost, epoch_costs, stage_costs
 from pars.engine.muon import update_flop
 from pars.engine.order import lay_out
 from pars.engine.probe import check_network
@@ -25,6 +25,7 @@ from pars.methods import Method, Stage, Task
 
 COUNTED = 24  # epochs of the miniature; more where a method needs more to have all of its stages
 MOST = 1_000_000  # epochs
+COUNTED_ALONE = 300  # the longest run whose every epoch is counted, where they cost differently
 UNUSED = 0.03  # of a budget may be left, so that the warm-up has its share
 
 
@@ -96,11 +97,13 @@ def plan_for(method: Method, budget: float, task: Task, rows: RowCounts, costs: 
         raise UserError(f"train.budget is {budget:g} PFLOP: more than {MOST} epochs here; a PFLOP is 1e15 operations")
     field = first_length(method, task) if len(smallest.stages) == 2 else None
     if field is None:
-        return largest(method, budget, task, rates, least)
-    first, second = (rates[stage.stage] for stage in smallest.stages)
-    left = budget * PFLOP - first.once - second.once
-    lengths = nearest_share(left, first.each, second.each, getattr(method, f"{field}_share"))
-    return laid_out(replace(method, **{field: lengths[0]}), sum(lengths), task, rates)
+        plan = largest(method, budget, task, rates, least)
+    else:
+        first, second = (rates[stage.stage] for stage in smallest.stages)
+        left = budget * PFLOP - first.once - second.once
+        lengths = nearest_share(left, first.each, second.each, getattr(method, f"{field}_share"))
+        plan = laid_out(replace(method, **{field: lengths[0]}), sum(lengths), task, rates)
+    return filled(plan, budget, task, rates, lambda method, epochs: epoch_costs(method, epochs, rows, costs))
 
 
 def stages_of(method: Method, epochs: int, task: Task) -> list[Stage]:
@@ -133,6 +136,34 @@ def largest(method: Method, budget: float, task: Task, rates: Mapping[str, Stage
         middle = (low + high) // 2
         low, high = (middle, high) if fits(laid_out(method, middle, task, rates).flop, budget) else (low, middle)
     return laid_out(method, low, task, rates)
+
+
+def filled(
+    plan: Plan,
+    budget: float,
+    task: Task,
+    rates: Mapping[str, StageCost],
+    count: Callable[[Method, int], list[tuple[str, float]]],
+) -> Plan:
+    """The plan, longer where epochs cost less than was counted on: those that end a stage may be dearer than the rest.
+
+    When these begin is known to a part of an epoch only, so what one epoch costs less is left.
+    """
+    spare = sum(rate.less for rate in rates.values())
+    if not spare:
+        return plan
+    best, epochs = plan, plan.epochs
+    while epochs <= COUNTED_ALONE:
+        longer = laid_out(plan.method, epochs, task, rates)
+        flop: dict[str, float] = {}
+        for stage, cost in count(plan.method, epochs):
+            flop[stage] = flop.get(stage, 0.0) + cost
+        left = budget * PFLOP - sum(flop.values()) - spare
+        if left < 0:
+            break
+        best = Plan(plan.method, tuple(replace(stage, flop=flop[stage.stage]) for stage in longer.stages))
+        epochs += max(1, int(left / longer.stages[-1].usual))
+    return best
 
 
 def first_length(method: Method, task: Task) -> str | None:

@@ -12,7 +12,7 @@ from pars.losses import class_balance, negative_learning, parse, positive_learni
 from pars.methods.base import LARGEST_RATIO, Method, Task, epochs_of
 from pars.methods.catalogue import Cited, Entry, Recipe, Setting, ours, paper
 from pars.methods.epoch import Epoch
-from pars.methods.parts import priority, reliability, temporal, votes
+from pars.methods.parts import priority, temporal, votes
 from pars.methods.parts.divergence import kl_divergence
 from pars.methods.parts.negative import mean_negative
 from pars.methods.parts.ramp import ramp_up
@@ -38,8 +38,8 @@ class PARS(Method):
     """Robust warm-up; then robust/negative learning on the given labels and positive/negative self-training.
 
     The first block holds the paper's symbols, the second its ablations, the third what the paper leaves open, with
-    defaults that were found by measuring (docs/method.md). `PARS.paper()` is literal in all of the third block
-    but `raw_negative`.
+    defaults that were found by measuring (docs/method.md). `PARS.paper()` is literal in all of them but
+    `raw_negative`.
     """
 
     tau: float = 0.95  # confidence above which a row is ambiguous, not noisy (eq. ss)
@@ -59,7 +59,6 @@ class PARS(Method):
 
     late: float = 1.0  # share of the run after which labels teach only where the teacher shares them, with `late_tau`
     late_tau: float = 0.8
-    precision: float = 0.0  # above 0: tau falls while so many sure predictions are right, as labels say together
     raw_anchor: Literal["ambiguous", "all", "agreeing"] = "all"  # which raw labels the robust loss covers
     raw_weight: Literal["odds", "one"] = "odds"  # its weight: the odds that a raw label agrees with a sure prediction
     trust: Literal["votes", "full"] = "votes"  # how far self-training counts: by how the given labels vote on it
@@ -84,10 +83,9 @@ class PARS(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require_shares("tau", "warm_up_share", "late", "late_tau", "precision")
+        self.require_shares("tau", "warm_up_share", "late", "late_tau")
         self.require_shares("min_share", "ramp", "balance_memory")
         self.require(0 <= self.momentum < 1, "momentum", "a number from 0 and below 1")
-        self.require(not self.precision or self.draw == "evenly", "precision", "0 where draw is 'useful'")
         self.require_weights("lambda_S", "lambda_N", "lambda_R")
         self.require(0 < self.mu <= LARGEST_RATIO, "mu", f"a number above 0 and at most {LARGEST_RATIO}")
         self.require(1 <= self.negatives <= LARGEST_RATIO, "negatives", f"a number from 1 to {LARGEST_RATIO}")
@@ -105,8 +103,6 @@ class PARS(Method):
 
     def initial_state(self, task: Task) -> State:
         state: State = {}
-        if self.precision:
-            state |= reliability.empty("raw", "pseudo")
         if self.pseudo and self.trust == "votes":
             state |= votes.none_yet(task.n_classes)
         if self.prior == "labels":
@@ -124,8 +120,6 @@ class PARS(Method):
         if self.draw == "useful":
             priority.choose(epoch, temporal.logits_of(epoch.state, epoch.labelled), parse(self.robust))
         votes.take_stock(epoch)
-        if self.precision:
-            epoch.note(tau=reliability.threshold(epoch.state, "pseudo", epoch.n_classes, self.tau, self.precision))
 
     def warm_up_step(self, at: Step) -> Losses:
         logits = at.net(at.batch.weak)
@@ -209,8 +203,7 @@ class PARS(Method):
         return losses
 
     def select(self, at: Step, name: str, batch: Batch, logits: Tensor) -> Tensor:
-        tau = self.late_tau if at.progress >= self.late else self.tau  # eq. ss
-        return reliability.select(at, name, batch, logits, tau, self.precision)
+        return at.select(name, batch, logits, self.late_tau if at.progress >= self.late else self.tau)  # eq. ss
 
     def subset_mean(self, values: Tensor, subset: Tensor | None) -> Tensor:
         """1/#subset as the paper writes it, with a floor under the divisor: a handful of rows must not rule a step."""

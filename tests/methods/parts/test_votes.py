@@ -46,6 +46,16 @@ def test_where_nobody_voted_or_nothing_stands_out_predictions_are_trusted() -> N
     assert trust(torch.full((10,), 7.0)) == 1
 
 
+@pytest.mark.parametrize("votes", [[10.0, 90.0], [10.0, 45.0, 45.0], [0.0, *[10.0] * 9]])
+def test_predictions_that_labels_contradict_are_not_trusted(votes: list[float]) -> None:
+    assert trust(torch.tensor(votes)) == 0
+
+
+def test_of_two_classes_the_majority_of_labels_decides() -> None:
+    assert trust(torch.tensor([60.0, 40.0])) == 1
+    assert trust(torch.tensor([40.0, 60.0])) == 0
+
+
 def test_trust_is_none_at_half_wrong_and_whole_at_three_of_five_right() -> None:
     assert trust(votes_of(0.3, 0.5)) == 0
     assert trust(votes_of(0.9, 0.5)) == 1

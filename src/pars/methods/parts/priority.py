@@ -18,7 +18,7 @@ from torch import Tensor
 from pars.methods.epoch import Epoch
 from pars.methods.stage import State
 
-FLOOR = 0.2  # of an even share: no row is written off, each comes every fifth epoch
+FLOOR = 0.2  # of an even share: no row is written off, each comes every fifth epoch on average
 PerRow = Callable[[Tensor, Tensor], Tensor]
 
 

@@ -63,12 +63,12 @@ def accuracy(votes: Tensor) -> Tensor:
 
     Labels that are wrong at random fall on all choices alike: what the first choice has above that floor, of what all
     choices have above it, is the share of first choices that are right. The floor is the mean of the lower half. Where
-    labels are wrong in one direction the second choice gets their votes too, and the estimate is too low.
+    labels are wrong in one direction the second choice gets their votes too, and the estimate is too low. Of two
+    classes the second choice is the floor: all that shows is whether labels agree with the first more often than not.
     """
     floor = votes[len(votes) // 2 :].mean()
-    above = (votes - floor).clamp_min(0)
     few = 0.01 * votes.sum() + 1e-6  # where nothing stands out, nothing speaks against the first choice
-    return (above[0] + few) / (above.sum() + few)
+    return (votes[0] - floor + few).clamp_min(0) / ((votes - floor).clamp_min(0).sum() + few)
 
 
 def trust(votes: Tensor) -> Tensor:
