@@ -38,8 +38,7 @@ class PARS(Method):
     """Robust warm-up; then robust/negative learning on the given labels and positive/negative self-training.
 
     The first block holds the paper's symbols, the second its ablations, the third what the paper leaves open, with
-    defaults that were found by measuring (docs/method.md). `PARS.paper()` is literal in all of them but
-    `raw_negative`.
+    defaults that were found by measuring (docs/method.md); `PARS.paper()` is literal in all but `raw_negative`.
     """
 
     tau: float = 0.95  # confidence above which a row is ambiguous, not noisy (eq. ss)
@@ -83,8 +82,7 @@ class PARS(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require_shares("tau", "warm_up_share", "late", "late_tau")
-        self.require_shares("min_share", "ramp", "balance_memory")
+        self.require_shares("tau", "warm_up_share", "late", "late_tau", "min_share", "ramp", "balance_memory")
         self.require(0 <= self.momentum < 1, "momentum", "a number from 0 and below 1")
         self.require_weights("lambda_S", "lambda_N", "lambda_R")
         self.require(0 < self.mu <= LARGEST_RATIO, "mu", f"a number above 0 and at most {LARGEST_RATIO}")
