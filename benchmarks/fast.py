@@ -10,6 +10,7 @@ RUNS holds a folder per row; a row that was stopped goes on where it was and end
 cifar-10-batches-py and CIFAR-10_human.pt. `last`, `ema` and `best` are test accuracies in %: of the last epoch's
 weights, of their average, and of the best evaluated average (chosen by the test set: optimistic), each from one look at
 an image; `mirrored` is `ema` where predictions are the mean over an image and its mirror image, as the presets predict.
+Every fourth epoch is tested (earlier lines of the file: every second), and nothing is recorded for an audit.
 Recipes hold out a tenth of the given labels; `held_out` is the share of these that the averaged weights agree with.
 """
 
@@ -130,7 +131,9 @@ RECIPES: dict[str, Row] = {
 def configuration(row: Row, root: Path, convolution: Convolution) -> run.RunConfig:
     config = run.overlay(run.preset(row.preset, row.budget)(row.noise, row.method), row.changes)
     model = replace(config.model, convolution=convolution)
-    return replace(config, data=replace(config.data, root=str(root)), model=model)
+    # Neither touches training, and together they take a seventh of the time of a run tested every second epoch.
+    train = replace(config.train, evaluate_every=4, dynamics_every=0)
+    return replace(config, data=replace(config.data, root=str(root)), model=model, train=train)
 
 
 def train(name: str, row: Row, root: Path, folder: Path, convolution: Convolution) -> dict[str, Any]:
