@@ -72,6 +72,8 @@ ROWS: dict[str, Row] = {
         "cifar10-fast", "pars", HALF, 0.3, {"method": {"raw_negative": "none", "pseudo_negative": False}}
     ),
     "sym50 1 pars": Row("cifar10-fast", "pars", HALF, 1.0),
+    "sym50 0.3 pars, shared 0.25": Row("cifar10-fast", "pars", HALF, 0.3, {"method": {"shared": 0.25}}),
+    "sym50 1 pars, shared 0.25": Row("cifar10-fast", "pars", HALF, 1.0, {"method": {"shared": 0.25}}),
     "sym50 0.6 pars, useful labels": Row("cifar10-fast", "pars", HALF, 0.6, {"method": {"late": 1.0}}),
     "sym50 0.6 pars, lr 0.02": Row("cifar10-fast", "pars", HALF, 0.6, {"train": {"lr": 0.02}, "method": ALL_LABELS}),
     "sym50 0.6 pars, SGD and two views": Row(

@@ -97,6 +97,7 @@ def test_only_the_main_stage_draws_what_is_useful() -> None:
         ({"momentum": 1}, r"method\.momentum is 1"),
         ({"late": 1.1}, r"method\.late is 1\.1, expected a number from 0 to 1"),
         ({"late_tau": -1}, r"method\.late_tau is -1"),
+        ({"shared": 1.1}, r"method\.shared is 1\.1, expected a number from 0 to 1"),
         ({"robust": "ncee"}, r"no loss 'ncee'"),
     ],
 )

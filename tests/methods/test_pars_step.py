@@ -29,7 +29,7 @@ from pars.losses import cross_entropy, parse
 from pars.methods import PARS, Losses, Network, Task
 from pars.methods.parts import temporal
 from pars.methods.parts.negative import complements
-from pars.methods.parts.votes import label_odds, trust
+from pars.methods.parts.votes import label_odds, shares, trust
 
 deterministic = settings(derandomize=True, deadline=None, max_examples=150)
 
@@ -271,6 +271,27 @@ def test_late_labels_teach_where_what_was_said_before_shares_them(pool: Any, pse
     loss = parse(method.robust)(logits["raw/strong"], labels)
     assert not torch.equal(now == labels, before == labels)
     assert_allclose(method.main_step(at)["raw"].item(), loss[:2].sum().item() / 5, rtol=1e-6)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 1.0])
+def test_a_label_is_shared_that_has_its_share_of_the_first_choice(share: float) -> None:
+    logits, earlier, labels = random_logits(0), random_logits(7)["raw/weak"].detach(), random_labels(3)
+    at = step(logits, labels)
+    at.state |= temporal.empty(9, 4)
+    temporal.write(at.state, at.batch.rows, earlier, 0.0)
+    method = PARS.paper(late=0.5, shared=share, teacher="temporal", pool="batch", raw_view="strong", min_share=1.0)
+    p = earlier.double().softmax(dim=1).numpy()
+    kept = [i for i, label in enumerate(labels.tolist()) if p[i, label] >= share * p[i].max() * (1 - 1e-6)]
+    loss = parse(method.robust)(logits["raw/strong"], labels)
+    assert_allclose(method.main_step(at)["raw"].item(), loss[kept].sum().item() / 5, rtol=1e-6)
+
+
+def test_a_smaller_share_keeps_more_labels() -> None:
+    earlier, labels = random_logits(7)["raw/weak"].detach(), random_labels(3)
+    kept = [int(shares(earlier, labels, share).sum()) for share in (1.0, 0.5, 0.1, 0.0)]
+    assert kept == sorted(kept)
+    assert kept[0] < kept[-1] == len(labels)
+    assert torch.equal(shares(earlier, labels, 1.0), earlier.argmax(dim=1) == labels)
 
 
 def test_the_ramp_starts_at_nothing_and_ends_at_full_weight() -> None:

@@ -58,6 +58,7 @@ class PARS(Method):
 
     late: float = 1.0  # share of the run after which labels teach only where the teacher shares them, with `late_tau`
     late_tau: float = 0.8
+    shared: float = 1.0  # the teacher shares a label that has this share of its first choice's probability, or more
     raw_anchor: Literal["ambiguous", "all", "agreeing"] = "all"  # which raw labels the robust loss covers
     raw_weight: Literal["odds", "one"] = "odds"  # its weight: the odds that a raw label agrees with a sure prediction
     trust: Literal["votes", "full"] = "votes"  # how far self-training counts: by how the given labels vote on it
@@ -82,7 +83,7 @@ class PARS(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require_shares("tau", "warm_up_share", "late", "late_tau", "min_share", "ramp", "balance_memory")
+        self.require_shares("tau", "warm_up_share", "late", "late_tau", "shared", "min_share", "ramp", "balance_memory")
         self.require(0 <= self.momentum < 1, "momentum", "a number from 0 and below 1")
         self.require_weights("lambda_S", "lambda_N", "lambda_R")
         self.require(0 < self.mu <= LARGEST_RATIO, "mu", f"a number above 0 and at most {LARGEST_RATIO}")
@@ -92,8 +93,7 @@ class PARS(Method):
     def stages(self, task: Task) -> tuple[Stage, ...]:
         warm_up = epochs_of(self.warm_up_share, task.epochs, self.warm_up)
         draws = {"more": Draw("all", self.mu)} if self.pseudo and self.pool == "all" else {}
-        if self.draw == "useful":
-            draws["labelled"] = Draw(priority.drawn_rows)
+        draws |= {"labelled": Draw(priority.drawn_rows)} if self.draw == "useful" else {}
         return (
             Stage("warm-up", warm_up, self.warm_up_step),
             Stage("main", task.epochs - warm_up, self.main_step, draws, self.before_epoch),
@@ -174,7 +174,7 @@ class PARS(Method):
         """Eq. rn: robust learning on ambiguous rows (or all, or labels `opinion` shares), negative on noisy ones."""
         labels = at.batch.labels
         ambiguous = self.select(at, "raw", at.batch, logits)
-        covered = {"ambiguous": ambiguous, "agreeing": opinion.argmax(dim=1) == labels}.get(self.anchor(at))
+        covered = {"ambiguous": ambiguous, "agreeing": votes.shares(opinion, labels, self.shared)}.get(self.anchor(at))
         # The weight is one against self-training: without that there is nothing to weigh against.
         odds = self.pseudo and self.raw_weight == "odds"
         weight = votes.label_weight(at.state, logits, labels, ambiguous) if odds else 1.0

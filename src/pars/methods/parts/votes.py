@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 from pars.losses import reduce
 from pars.methods.epoch import Epoch
 from pars.methods.stage import State
+
+TINY = 1e-30  # a share that any label has
 
 
 def none_yet(n_classes: int) -> State:
@@ -56,6 +60,20 @@ def label_odds(logits: Tensor, labels: Tensor, sure: Tensor) -> Tensor:
     agrees = logits.detach().argmax(dim=1) == labels
     agree, disagree = (reduce.mean((which & sure).float()) for which in (agrees, ~agrees))
     return ((agree + 0.01) / (disagree + 0.01)).clamp(max=1)
+
+
+def shares(opinion: Tensor, labels: Tensor, share: float) -> Tensor:
+    """Whether an opinion finds a label at least so likely, measured by its first choice. Shapes: [B, K], [B] -> [B].
+
+    At 1 a label has to be the first choice. Where labels are wrong at random, one that is nearly as likely is right
+    more often than the first choice is: a wrong label seldom falls on the second choice.
+
+    >>> opinion = torch.tensor([[0.6, 0.3, 0.1]]).log().expand(3, 3)
+    >>> shares(opinion, torch.tensor([0, 1, 2]), 0.5)
+    tensor([ True,  True, False])
+    """
+    given = opinion.gather(1, labels[:, None])[:, 0]
+    return given >= opinion.amax(dim=1) + math.log(max(share, TINY))
 
 
 def accuracy(votes: Tensor) -> Tensor:
