@@ -66,6 +66,7 @@ ROWS: dict[str, Row] = {
     "worse 0.3 ce, early stopping": Row("cifar10n-fast", "ce", AS_PRESET, 0.3, EARLY_STOPPING),
     "low resource 0.3 pars": Row("cifar10-low-resource-fast", "pars", HALF, 0.3),
     "low resource 0.3 warmup": Row("cifar10-low-resource-fast", "warmup", HALF, 0.3),
+    "sym50 0.3 warmup": Row("cifar10-fast", "warmup", HALF, 0.3),
     "sym50 0.3 pars": Row("cifar10-fast", "pars", HALF, 0.3),
     "sym50 0.3 without pseudo loss": Row("cifar10-fast", "pars", HALF, 0.3, {"method": {"pseudo": False}}),
     "sym50 0.3 without NL": Row(
