@@ -10,7 +10,8 @@ RUNS holds a folder per row; a row that was stopped goes on where it was and end
 cifar-10-batches-py and CIFAR-10_human.pt. `last`, `ema` and `best` are test accuracies in %: of the last epoch's
 weights, of their average, and of the best evaluated average (chosen by the test set: optimistic), each from one look at
 an image; `mirrored` is `ema` where predictions are the mean over an image and its mirror image, as the presets predict.
-Every fourth epoch is tested (earlier lines of the file: every second), and nothing is recorded for an audit.
+Every fourth epoch is tested (earlier lines of the file, and where the best epoch is kept: every second), and nothing is
+recorded for an audit.
 Recipes hold out a tenth of the given labels; `held_out` is the share of these that the averaged weights agree with.
 """
 
@@ -134,8 +135,10 @@ RECIPES: dict[str, Row] = {
 def configuration(row: Row, root: Path, convolution: Convolution) -> run.RunConfig:
     config = run.overlay(run.preset(row.preset, row.budget)(row.noise, row.method), row.changes)
     model = replace(config.model, convolution=convolution)
-    # Neither touches training, and together they take a seventh of the time of a run tested every second epoch.
-    train = replace(config.train, evaluate_every=4, dynamics_every=0)
+    # A tenth fewer passes, and the same weights; unless the tested epochs are those that may be kept.
+    train = replace(config.train, dynamics_every=0)
+    if train.keep == "last":
+        train = replace(train, evaluate_every=4)
     return replace(config, data=replace(config.data, root=str(root)), model=model, train=train)
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
 from pars.losses import reduce
 from pars.methods.epoch import Epoch
 from pars.methods.stage import State
-
-TINY = 1e-30  # a share that any label has
 
 
 def none_yet(n_classes: int) -> State:
@@ -68,12 +64,12 @@ def shares(opinion: Tensor, labels: Tensor, share: float) -> Tensor:
     At 1 a label has to be the first choice. Where labels are wrong at random, one that is nearly as likely is right
     more often than the first choice is: a wrong label seldom falls on the second choice.
 
-    >>> opinion = torch.tensor([[0.6, 0.3, 0.1]]).log().expand(3, 3)
+    >>> opinion = torch.tensor([[0.5, 0.4, 0.1]]).log().expand(3, 3)
     >>> shares(opinion, torch.tensor([0, 1, 2]), 0.5)
     tensor([ True,  True, False])
     """
     given = opinion.gather(1, labels[:, None])[:, 0]
-    return given >= opinion.amax(dim=1) + math.log(max(share, TINY))
+    return (given - opinion.amax(dim=1)).exp() >= share
 
 
 def accuracy(votes: Tensor) -> Tensor:
