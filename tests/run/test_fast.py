@@ -18,6 +18,7 @@ from pars.data import Dataset, Split
 from pars.engine import Interrupted, load_tensors
 from pars.errors import UserError
 from pars.methods import PARS
+from pars.methods.fixmatch import FixMatch
 from pars.models import Convolution, ModelConfig
 from pars.models.whitening import patch_covariance, whitening_filters
 from pars.noise import NoiseConfig
@@ -60,6 +61,15 @@ def test_the_fast_recipes_train_a_fast_network_with_light_views(name: str) -> No
     assert config.method.robust == "gce(q=0.7)"
     assert config.data.name == ("cifar100" if name.startswith("cifar100") else "cifar10")
     assert config.data.labelled == (4_000 if "low-resource" in name else None)
+
+
+@pytest.mark.parametrize(
+    ("name", "passes"), [("cifar10-fast", 2), ("cifar100-fast", 2), ("cifar10-low-resource-fast", 7)]
+)
+def test_fixmatch_affords_several_epochs_where_all_rows_have_labels(name: str, passes: int) -> None:
+    method = run.preset(name)(SYMMETRIC, "fixmatch").method
+    assert isinstance(method, FixMatch)
+    assert 1 + 2 * method.mu == passes  # labelled rows, and two views of the others
 
 
 def on_the_command_line(name: str, *flags: str) -> run.RunConfig:

@@ -8,6 +8,7 @@ from pars.augment import ViewsConfig
 from pars.data import DataConfig
 from pars.engine import TrainConfig
 from pars.methods import PARS, Method, Setting, by_name
+from pars.methods.fixmatch import FixMatch
 from pars.models import ModelConfig
 from pars.noise import NoiseConfig
 from pars.run.config import RunConfig
@@ -50,9 +51,12 @@ def method_for(name: str) -> Method:
     PARS teaches itself on the labelled batch's own images, labels and pseudo-labels teach on one view of them, and
     pseudo-labels come from what the network said of an image in earlier epochs: an epoch of its main stage then costs
     one pass, not 5. It is spent on labels that still teach; and before the learning rate has fallen so far that wrong
-    labels are learned by heart, those that the earlier outputs do not share are left out.
+    labels are learned by heart, those that the earlier outputs do not share are left out. FixMatch draws half a batch
+    beside each labelled one, not three: its epochs cost two passes, not 7, and a short run has some.
     """
     method = by_name(name, GCE)
+    if isinstance(method, FixMatch):
+        return replace(method, mu=0.5)
     if name != "pars" or not isinstance(method, PARS):
         return method
     return replace(method, pool="batch", raw_view="strong", teacher="temporal", draw="useful", late=0.6)
