@@ -11,6 +11,7 @@ from run.helpers import snapshot
 
 from cli.helpers import one_document, pars, process, refused
 from pars import run
+from pars.methods import PARS, Supervised
 
 DIGITS = ("--data.limit", "200", "--model.name", "linear", "--data.holdout", "0.1")
 NOISE = ("--noise.kind", "symmetric", "--noise.rate", "0.5", "--seed", "1")
@@ -70,7 +71,11 @@ def test_the_same_command_trains_nothing_again_and_prints_the_same(
         (["--lr", "ce=fast"], "'fast' is no learning rate, expected a number above 0"),
         (["--search-lr", "0.1,-1"], "--search-lr 0.1,-1: '-1' is no learning rate"),
         (["--search-lr", "0.1", "--search-share", "2"], "--search-share is 2.0, expected a share above 0"),
-        (["--method.lambda-S", "0.5"], "--method.lambda-S"),  # cross-entropy has none
+        (["--search-lr", "0.1,0.10000001"], "--search-lr 0.1,0.10000001: 0.1 and 0.10000001 are too close together"),
+        (["--method.lambda-S", "0.5"], "ce: Unrecognized options: --method.lambda-S"),  # cross-entropy has none
+        (["--ce.lambda-S", "0.5"], "ce: Unrecognized options: --method.lambda-S"),
+        (["--pars.lambda-S", "-1"], "method.lambda_S is -1.0"),
+        (["--elr.momentum", "0.5"], "--elr.momentum"),  # is not compared
         (["--bogus", "3"], "--bogus"),
     ],
 )
@@ -80,11 +85,19 @@ def test_a_wrong_setting_is_named_and_nothing_is_written(
     assert words in refused([*SMALL, "--out", tmp_path / "out", *flags], tmp_path, capsys)
 
 
+def test_a_method_has_flags_of_its_own(tmp_path: Path) -> None:
+    assert pars(*SMALL, "--pars.tau", "0.7", "--pars.no-pseudo", "--ce.loss=mae", "--out", tmp_path) == 0
+    methods = [run.open_run(tmp_path / name)[1].method for name in ("ce", "pars")]
+    assert methods[0] == Supervised(loss="mae")
+    assert isinstance(methods[1], PARS)
+    assert (methods[1].tau, methods[1].pseudo) == (0.7, False)
+
+
 def test_a_folder_that_holds_something_else_is_left_alone(
     compared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = refused([*SMALL, "--lr", "ce=0.1", "--seed", "2", "--out", compared], compared, capsys)
-    assert "holds a run with seed = 1, not 2 as asked for; choose another --out" in said
+    assert "compare.json is of a comparison with seed = 1, not 2 as asked for; choose another --out" in said
     said = refused([*SMALL, "--lr", "ce=0.7", "--out", compared], compared, capsys)
     assert "ce holds a run with train.lr = " in said
     (tmp_path / "pars").mkdir()

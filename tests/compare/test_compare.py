@@ -14,7 +14,7 @@ from run.helpers import Killed, StopAfter, snapshot, tiny
 from pars import compare
 from pars.compare.search import best
 from pars.errors import UserError
-from pars.methods import Supervised, by_name
+from pars.methods import PARS, Supervised, by_name
 from pars.run import RunConfig
 
 BUDGET = 1.2e-8  # about 12 passes over 200 digits with a linear network
@@ -93,7 +93,11 @@ def test_a_folder_with_another_configuration_is_refused(whole: Path) -> None:
     ):
         with pytest.raises(UserError, match=words):
             compare.check(contenders(whole, **changes))
-    compare.check(contenders(whole, train={"lr": 0.7}), apart_from="train.lr")
+        with pytest.raises(UserError, match=words):
+            compare.run_all(contenders(whole, **changes))  # begun by another process after the check
+    compare.check(contenders(whole, train={"lr": 0.7}), rate_open=NAMES)
+    with pytest.raises(UserError, match=r"pars holds a run with train\.lr"):
+        compare.check(contenders(whole, train={"lr": 0.7}), rate_open=["ce"])
 
 
 def test_a_budget_too_small_for_one_method_is_refused_before_any_is_trained(tmp_path: Path) -> None:
@@ -124,6 +128,49 @@ def test_learning_rates_are_chosen_by_held_out_labels_and_every_try_is_recorded(
     assert "ce: learning rate 0.1, at the edge of those tried" in told
 
 
+def test_other_learning_rates_than_a_run_was_begun_with_are_refused_before_they_are_tried(tmp_path: Path) -> None:
+    found = compare.search(contenders(tmp_path), [0.05, 0.1], 0.6, tmp_path)
+    assert compare.search(
+        contenders(tmp_path), [0.05, 0.1, 0.2], 0.6, tmp_path
+    )  # none is trained yet: more may be tried
+    compare.run_all([replace(found[0], config=found[0].config)])
+    before = snapshot(tmp_path)
+    with pytest.raises(UserError, match=r"ce holds a run whose learning rate is the best of 0\.05, 0\.1, 0\.2, not"):
+        compare.search(contenders(tmp_path), [0.1, 0.3], 0.6, tmp_path)
+    assert snapshot(tmp_path) == before
+
+
+def test_a_run_whose_rate_was_given_is_not_searched_for(whole: Path) -> None:
+    before = snapshot(whole)
+    with pytest.raises(UserError, match=r"whose learning rate is not searched for, not the best of 0\.1 as asked for"):
+        compare.search(contenders(whole), [0.1], 0.6, whole)
+    assert snapshot(whole) == before
+
+
+def test_a_method_that_cannot_run_is_named_before_any_is_trained(tmp_path: Path) -> None:
+    """Without a budget: five epochs of warm-up are more than two."""
+    both = contenders(tmp_path, train={"epochs": 2})
+    both = [replace(each, config=replace(each.config, train=replace(each.config.train, budget=0.0))) for each in both]
+    longer = replace(both[1], config=replace(both[1].config, method=PARS(warm_up=5)))
+    compare.check(both)
+    with pytest.raises(UserError, match=r"pars: method\.warm_up is 5 epochs"):
+        compare.check([both[0], longer])
+    assert snapshot(tmp_path) == {}
+
+
+def test_a_folder_of_another_comparison_is_left_alone(whole: Path, tmp_path: Path) -> None:
+    compare.check_files(whole, {"preset": "tiny"})
+    compare.check_files(tmp_path / "new", {"preset": "tiny"})
+    with pytest.raises(UserError, match=r"compare\.json is of a comparison with preset = 'tiny', not 'digits'"):
+        compare.check_files(whole, {"preset": "digits"})
+    with pytest.raises(UserError, match="ce is a run, expected a folder for several"):
+        compare.check_files(whole / "ce", {"preset": "tiny"})
+    for text in ("mine", "[]", "{}", "\xff"):
+        (tmp_path / "compare.json").write_text(text, encoding="latin-1")
+        with pytest.raises(UserError, match=r"compare\.json is none of `pars compare`"):
+            compare.check_files(tmp_path, {"preset": "tiny"})
+
+
 def test_test_accuracy_has_no_say_in_the_choice() -> None:
     def result(holdout: float, test: float) -> dict[str, Any]:
         return {"holdout": {"ema": {"last": holdout}}, "test": {"ema": {"last": test}}}
@@ -141,6 +188,11 @@ def test_a_method_that_diverges_is_shown_as_such_beside_the_others(tmp_path: Pat
     results = compare.run_all([replace(both[0], config=wild), both[1]], tell=told.append)
     assert results["ce"] is None
     assert any(line.startswith("ce: ") and "not finite" in line for line in told)
-    rows = compare.write_files(both, results, {}, tmp_path, title="tiny")["runs"]
-    assert rows[0]["diverged"]
-    assert rows[1]["epochs"] > 0
+    table, files = compare.write_files(both, results, {}, tmp_path, title="tiny")
+    assert table["runs"][0]["diverged"]
+    assert table["runs"][1]["epochs"] > 0
+    assert [path.name for path in files] == ["compare.json", "curves.csv", "accuracy-over-flop.svg"]
+    (tmp_path / "none").mkdir()
+    nothing, files = compare.write_files(both[:1], results, {}, tmp_path / "none", title="tiny")
+    assert nothing["runs"] == table["runs"][:1]
+    assert [path.name for path in files] == ["compare.json", "curves.csv"]  # nothing to plot

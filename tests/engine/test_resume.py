@@ -28,6 +28,19 @@ METHODS: dict[str, dict[str, Any]] = {
     },
     "pars, all rows labelled by earlier outputs": {"method": PARS(warm_up=1, tau=0.5, teacher="temporal")},
     "pars, drawing what is useful": {"method": PARS(warm_up=1, tau=0.5, draw="useful")},
+    "pars as from pixels": {
+        "method": PARS(
+            warm_up=1,
+            tau=0.5,
+            teacher="temporal",
+            pool="batch",
+            raw_view="strong",
+            draw="useful",
+            late=0.6,
+            late_tau=0.4,
+            shared=0.5,
+        )
+    },
     "the paper's pars": {"method": PARS.paper(warm_up=1, tau=0.5)},
     "plain": {"method": Supervised(), "config": replace(SHORT, momentum=0.0, checkpoint_every=3)},
     "muon": {"method": PARS(warm_up=2, tau=0.5), "config": replace(SHORT, optimiser="muon", nesterov=True)},

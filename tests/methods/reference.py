@@ -107,7 +107,8 @@ def expected_from_arrays(
     tau, anchor = (m.late_tau, "agreeing") if late else (m.tau, m.raw_anchor)
     sure = [p.max() > tau for p in raw]
     opinion = teach(m, logits[f"raw/{m.mask_view}"])
-    agreeing = [int(row.argmax()) == y for row, y in zip(opinion, labels, strict=True)]
+    said = [softmax(row) for row in opinion]
+    agreeing = [bool(p[y] >= m.shared * p.max()) for p, y in zip(said, labels, strict=True)]
     covered = {"all": [True] * len(raw), "ambiguous": sure, "agreeing": agreeing}[anchor]
     right = [int(p.argmax()) == y for p, y in zip(raw, labels, strict=True) if p.max() > tau]
     odds = min(1.0, (sum(right) + len(raw) / 100) / (len(right) - sum(right) + len(raw) / 100))

@@ -62,6 +62,7 @@ VARIANTS: list[dict[str, Any]] = [
     {"raw_anchor": "ambiguous"},
     {"raw_anchor": "agreeing"},
     {"raw_anchor": "agreeing", "pool": "batch"},
+    {"raw_anchor": "agreeing", "shared": 0.05},
     {"late": 0.5, "pool": "batch"},
     {"late": 0.5, "teacher": "average"},
     {"late": 0.5, "pseudo": False},
@@ -93,9 +94,11 @@ def total_gradients(losses: Losses, logits: dict[str, Tensor]) -> dict[str, Tens
     return dict(zip(logits, found, strict=True))
 
 
-@given(m=methods, seed=st.integers(0, 10**6), stage_progress=st.floats(0, 1))
+@given(m=methods, shared=st.sampled_from([1.0, 0.3, 0.0]), seed=st.integers(0, 10**6), stage_progress=st.floats(0, 1))
 @deterministic
-def test_every_switch_matches_the_equations(m: PARS, seed: int, stage_progress: float) -> None:
+def test_every_switch_matches_the_equations(m: PARS, shared: float, seed: int, stage_progress: float) -> None:
+    if m.late < 1 or m.raw_anchor == "agreeing":
+        m = replace(m, shared=shared)
     logits, labels = random_logits(seed), random_labels(seed)
     losses = m.main_step(step(logits, labels, seed=seed, stage_progress=stage_progress))
     expected = expected_losses(m, logits, labels, seed=seed, stage_progress=stage_progress)

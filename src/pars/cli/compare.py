@@ -6,6 +6,7 @@ import argparse
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -43,18 +44,26 @@ def command(args: Sequence[str]) -> int:
     out: Path = options.out or Path("runs") / f"compare-{preset}"
     contenders = contenders_of(options, flags, out)
     rates = parse_rates(options)
+    about, title = described(contenders[0].config, preset)
+    compare.check_files(out, about)
+    given = [text.partition("=")[0] for text in options.lr]
+    open_ = [each for each in contenders if rates and each.name not in given]
     try:
-        compare.check(contenders, apart_from="train.lr" if rates else "")
-        contenders = searched(contenders, rates, options, out)
+        compare.check(contenders, rate_open={each.name for each in open_})
+        if open_:
+            found = compare.search(open_, rates, options.search_share, out, watcher, say)
+            contenders = [{each.name: each for each in found}.get(each.name, each) for each in contenders]
         compare.check(contenders)
         say(f"{len(contenders)} methods on {contenders[0].config.data.name}; the runs go to {out}")
         results = compare.run_all(contenders, watcher, say)
     except Interrupted as stop:
         say("stopped and saved; the same command goes on")
         return stop.exit_code
-    about, title = described(contenders[0].config, preset)
-    table = compare.write_files(contenders, results, about, out, title=title, kind=options.format)
-    say(f"wrote {out / 'compare.json'}, curves.csv and accuracy-over-flop.{options.format}")
+    except KeyboardInterrupt:  # between two runs
+        say("stopped; the same command goes on")
+        return 130
+    table, files = compare.write_files(contenders, results, about, out, title=title, kind=options.format)
+    say(f"wrote {', '.join(map(str, files))}")
     show(options.json, table, lambda: report.budget_table(table["runs"], title=title))
     return 0
 
@@ -69,12 +78,35 @@ def contenders_of(options: argparse.Namespace, flags: Sequence[str], out: Path) 
     own = parse_own_rates(options.lr, names)
     contenders = []
     for name in names:
-        one = argparse.Namespace(**{**vars(options), "method": name})
-        config = resolve(one, flags, about=help_text(parser(), ABOUT), prog="pars compare", same_views=True)
+        one, own_flags = argparse.Namespace(**{**vars(options), "method": name}), flags_for(name, names, flags)
+        try:
+            config = resolve(one, own_flags, about=help_text(parser(), ABOUT), prog="pars compare", same_views=True)
+        except UserError as error:
+            if any(flag.startswith("--method.") for flag in own_flags):  # methods have fields of their own
+                raise UserError(f"{name}: {error}") from error
+            raise
         if name in own:
             config = replace(config, train=replace(config.train, lr=own[name]))
         contenders.append(compare.Contender(name, config, out / name))
     return contenders
+
+
+def flags_for(name: str, names: Sequence[str], flags: Sequence[str]) -> list[str]:
+    """The flags that are for all, and a method's own as it takes them, without those of the others.
+
+    >>> flags_for("pars", ["ce", "pars"], ["--seed", "1", "--pars.tau", "0.8", "--ce.loss=mae"])
+    ['--seed', '1', '--method.tau', '0.8']
+    """
+    out, mine = [], True
+    for text in flags:
+        flag = text
+        if text.startswith("--"):  # else the value of the flag before it
+            owner, dot, field = text.removeprefix("--").partition(".")
+            mine = owner == name or owner not in names
+            flag = f"--method.{field}" if dot and owner == name else text
+        if mine:
+            out.append(flag)
+    return out
 
 
 def parse_own_rates(texts: Sequence[str], names: Sequence[str]) -> dict[str, float]:
@@ -93,7 +125,11 @@ def parse_rates(options: argparse.Namespace) -> list[float]:
     if not 0 < options.search_share <= 1:
         raise UserError(f"--search-share is {options.search_share}, expected a share above 0 and at most 1")
     texts = [] if options.search_lr is None else options.search_lr.split(",")
-    return sorted({positive(text, f"--search-lr {options.search_lr}") for text in texts})
+    rates = sorted({positive(text, f"--search-lr {options.search_lr}") for text in texts})
+    for rate, next_ in pairwise(rates):
+        if f"{rate:g}" == f"{next_:g}":  # the name of the folder that holds the try
+            raise UserError(f"--search-lr {options.search_lr}: {rate} and {next_} are too close together")
+    return rates
 
 
 def positive(text: str, where: str) -> float:
@@ -104,19 +140,6 @@ def positive(text: str, where: str) -> float:
     if not 0 < value < math.inf:
         raise UserError(f"{where}: {text!r} is no learning rate, expected a number above 0")
     return value
-
-
-def searched(
-    contenders: list[compare.Contender], rates: Sequence[float], options: argparse.Namespace, out: Path
-) -> list[compare.Contender]:
-    """With the learning rates that a search finds, for those methods that were given none."""
-    given = {text.partition("=")[0] for text in options.lr}
-    open_ = [each for each in contenders if each.name not in given]
-    if not rates or not open_:
-        return contenders
-    found = compare.search(open_, rates, options.search_share, out, watcher, say)
-    chosen = {each.name: each for each in found}
-    return [chosen.get(each.name, each) for each in contenders]
 
 
 def described(config: run.RunConfig, preset: str) -> tuple[dict[str, Any], str]:

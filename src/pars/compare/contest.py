@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,33 +24,33 @@ class Contender:
     out: Path
 
 
-def check(contenders: Sequence[Contender], apart_from: str = "") -> None:
-    """Refuse, before anything is trained: folders that hold something else, and budgets that are too small.
+def check(contenders: Sequence[Contender], rate_open: Collection[str] = ()) -> None:
+    """Refuse, before anything is trained: folders that hold something else, and methods that cannot run as asked.
 
-    `apart_from` is a key of the configuration that is not known yet.
+    `rate_open` names methods whose learning rate is not known yet.
     """
     fresh = []
     for each in contenders:
         if RunFolder(each.out).config.exists():
-            check_same(each, apart_from)
+            check_same(each, rate_open=each.name in rate_open)
         else:
             RunFolder(each.out).check_free()
             fresh.append(each)
-    if not any(each.config.train.budget for each in fresh):
+    if not fresh:
         return
     prepared = run.prepare(run.normal(fresh[0].config))  # rows are the same for all
     for each in fresh:
         try:
-            run.planned(each.config, prepared, prepared.networks(each.config))
+            run.build(each.config, prepared, None)
         except UserError as error:
             raise UserError(f"{each.name}: {error}") from error
 
 
-def check_same(contender: Contender, apart_from: str) -> None:
+def check_same(contender: Contender, *, rate_open: bool = False) -> None:
     """A folder that was trained in before is gone on with only if it holds the run that is asked for."""
     _, found = run.open_run(contender.out)
     for key, (asked, there) in run.differences(run.normal(contender.config), found).items():
-        if key != apart_from:
+        if not (rate_open and key == "train.lr"):
             raise UserError(
                 f"{contender.out} holds a run with {key} = {there!r}, not {asked!r} as asked for; choose another --out"
             )
@@ -65,6 +65,7 @@ def run_all(
         watcher = None if watch is None else watch()
         try:
             if RunFolder(each.out).config.exists():
+                check_same(each)  # another process may have begun it meanwhile
                 results[each.name] = run.resume(each.out, watcher=watcher, title=each.name)
             else:
                 say = say_about(each.name, tell)

@@ -13,8 +13,29 @@ from typing import Any
 from pars import report
 from pars.compare.contest import Contender
 from pars.engine import RunFolder, write_text
+from pars.errors import UserError
 
 COLUMNS = ("method", "epoch", "stage", "flop", "test_ema", "test_raw", "holdout_ema", "holdout_raw")
+
+
+def check_files(out: Path, about: Mapping[str, Any]) -> None:
+    """Refuse a folder that is a run itself, or holds another comparison; `about` is what its runs share."""
+    if RunFolder(out).config.exists():
+        raise UserError(f"{out} is a run, expected a folder for several; choose another --out")
+    path = out / "compare.json"
+    if not path.exists():
+        return
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        there = {key: found[key] for key in about}
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        raise UserError(f"{path} is none of `pars compare`; choose another --out") from None
+    for key, value in about.items():
+        if there[key] != value:
+            raise UserError(
+                f"{path} is of a comparison with {key} = {there[key]!r}, not {value!r} as asked for; "
+                "choose another --out"
+            )
 
 
 def write_files(
@@ -25,15 +46,21 @@ def write_files(
     *,
     title: str,
     kind: str = "svg",
-) -> dict[str, Any]:
-    """Write compare.json, curves.csv and accuracy-over-flop.svg (or .png); returns what is in the first."""
+) -> tuple[dict[str, Any], list[Path]]:
+    """Write compare.json, curves.csv and accuracy-over-flop.svg (or .png): what is in the first, and the files.
+
+    Where nothing can be plotted there is no plot.
+    """
     curves = {each.name: RunFolder(each.out).read_metrics() for each in contenders if results[each.name] is not None}
     table = {**about, "runs": [row(each, results[each.name]) for each in contenders]}
-    write_text(out / "compare.json", json.dumps(table, indent=1) + "\n")
-    write_text(out / "curves.csv", curves_csv(curves))
+    files = [out / "compare.json", out / "curves.csv"]
+    for path, text in zip(files, (json.dumps(table, indent=1) + "\n", curves_csv(curves)), strict=True):
+        write_text(path, text)
     with suppress(report.NothingToPlot):
-        report.accuracy_over_flop(curves, out / f"accuracy-over-flop.{kind}", title=title)
-    return table
+        plot = out / f"accuracy-over-flop.{kind}"
+        report.accuracy_over_flop(curves, plot, title=title)
+        files.append(plot)
+    return table, files
 
 
 def row(contender: Contender, result: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pars import run
 from pars.compare.contest import Contender, Tell, check, run_all
-from pars.engine import Watcher, write_text
+from pars.engine import RunFolder, Watcher, write_text
 from pars.errors import UserError
 from pars.run import RunConfig
 
@@ -30,11 +30,13 @@ def search(
 
     A try has the share of the budget (or of the epochs). Nothing but given labels that were held out chooses.
     """
+    for each in contenders:
+        check_rates(each, rates, out)
     tries = {
         (each.name, rate): Contender(
             f"{each.name}, lr {rate:g}",
             at_rate(shortened(each.config, share), rate),
-            out / "search" / each.name / f"{rate:g}",
+            folder_of(each, out) / f"{rate:g}",
         )
         for each in contenders
         for rate in rates
@@ -52,6 +54,24 @@ def search(
         edge = chosen[each.name] in (min(rates), max(rates)) and len(rates) > 1
         tell(f"{each.name}: learning rate {chosen[each.name]:g}" + (", at the edge of those tried" if edge else ""))
     return [replace(each, config=at_rate(each.config, chosen[each.name])) for each in contenders]
+
+
+def folder_of(contender: Contender, out: Path) -> Path:
+    """Where the tries of a method are."""
+    return out / "search" / contender.name
+
+
+def check_rates(contender: Contender, rates: Sequence[float], out: Path) -> None:
+    """A run that was begun has the best of the rates that were tried then: others come too late."""
+    if not RunFolder(contender.out).config.exists():
+        return
+    tried = {path.name for path in folder_of(contender, out).glob("*") if RunFolder(path).config.exists()}
+    if tried != {f"{rate:g}" for rate in rates}:
+        then = f"the best of {', '.join(sorted(tried))}" if tried else "not searched for"
+        raise UserError(
+            f"{contender.out} holds a run whose learning rate is {then}, "
+            f"not the best of {', '.join(f'{rate:g}' for rate in rates)} as asked for; choose another --out"
+        )
 
 
 def shortened(config: RunConfig, share: float) -> RunConfig:

@@ -56,6 +56,8 @@ class RunFolder:
         """Refuse a place where no new run can begin."""
         try:
             self._check_free()
+        except UserError:
+            raise
         except (OSError, ValueError) as error:  # a name that is too long, or that no file system takes
             raise UserError(f"cannot make the run folder {str(self.path)!r}: {error}") from error
 

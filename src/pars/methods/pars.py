@@ -86,8 +86,8 @@ class PARS(Method):
         self.require_shares("tau", "warm_up_share", "late", "late_tau", "shared", "min_share", "ramp", "balance_memory")
         self.require(0 <= self.momentum < 1, "momentum", "a number from 0 and below 1")
         self.require_weights("lambda_S", "lambda_N", "lambda_R")
-        self.require(0 < self.mu <= LARGEST_RATIO, "mu", f"a number above 0 and at most {LARGEST_RATIO}")
-        self.require(1 <= self.negatives <= LARGEST_RATIO, "negatives", f"a number from 1 to {LARGEST_RATIO}")
+        self.require_positive("mu", "negatives", most=LARGEST_RATIO)
+        self.require(self.shared == 1 or self.late < 1 or self.raw_anchor == "agreeing", "shared", "1 with late = 1")
         parse(self.robust)
 
     def stages(self, task: Task) -> tuple[Stage, ...]:
