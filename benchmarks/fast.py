@@ -12,6 +12,9 @@ weights, of their average, and of the best evaluated average (chosen by the test
 an image; `mirrored` is `ema` where predictions are the mean over an image and its mirror image, as the presets predict.
 Every fourth epoch is tested (earlier lines of the file, and where the best epoch is kept: every second), and nothing is
 recorded for an audit.
+`curve` has stage, FLOP so far, `last` and `ema` of every tested epoch; `trace` (later lines) beside it, in %:
+`mirrored`, the wrong labels that the network predicts (`memorised`; of the rows drawn), the rows that the teacher is sure
+of, and how many of these it is right about.
 Recipes hold out a tenth of the given labels; `held_out` is the share of these that the averaged weights agree with.
 """
 
@@ -175,9 +178,22 @@ def train(name: str, row: Row, root: Path, folder: Path, convolution: Convolutio
         "best": max(line["test"]["ema"] for line in tested),
         **({"held_out": ended["holdout"]["ema"]} if "holdout" in ended else {}),
         "curve": [[line["stage"], line["flop"], line["test"]["raw"], line["test"]["ema"]] for line in tested],
+        "trace": [traced(line) for line in tested],
         "commit": commit(),
         "command": "python benchmarks/fast.py --root DATA --work RUNS" + (" --recipes" if name in RECIPES else ""),
     }
+
+
+def traced(line: dict[str, Any]) -> dict[str, float]:
+    """What an epoch's line says of the network beside its accuracy, in %: see the head of this file."""
+    raw, pseudo = (line.get("selection", {}).get(batch, {}) for batch in ("raw", "pseudo"))
+    found = {
+        "mirrored": line["test"].get("mirrored"),
+        "memorised": 100 * raw["memorised"] if "memorised" in raw else None,
+        "sure": 100 * pseudo["ambiguous"] / pseudo["rows"] if pseudo.get("rows") else None,
+        "sure_right": 100 * pseudo["pseudo_accuracy_ambiguous"] if "pseudo_accuracy_ambiguous" in pseudo else None,
+    }
+    return {"epoch": line["epoch"]} | {key: round(value, 2) for key, value in found.items() if value is not None}
 
 
 def commit() -> str:
@@ -193,7 +209,7 @@ def show(path: Path) -> None:
     for line in done(path):
         stages = ", ".join(f"{stage} {flop / 1e15:.2f}" for stage, flop in line["flop_by_stage"].items())
         keys = ("last", "ema", "mirrored", "best", "held_out")
-        numbers = " | ".join(f"{line[key]:.1f}" if key in line else "" for key in keys)
+        numbers = " | ".join(f"{line[key]:.2f}" if key in line else "" for key in keys)
         print(f"| {line['row']} | {line['flop'] / 1e15:.2f} | {stages} | {line['epochs']} | {numbers} |")
 
 

@@ -66,7 +66,7 @@ def test_the_fast_recipes_train_a_fast_network_with_light_views(name: str) -> No
 @pytest.mark.parametrize(
     ("name", "passes"), [("cifar10-fast", 2), ("cifar100-fast", 2), ("cifar10-low-resource-fast", 7)]
 )
-def test_fixmatch_affords_several_epochs_where_all_rows_have_labels(name: str, passes: int) -> None:
+def test_an_epoch_of_fixmatch_costs_few_passes_where_all_rows_have_labels(name: str, passes: int) -> None:
     method = run.preset(name)(SYMMETRIC, "fixmatch").method
     assert isinstance(method, FixMatch)
     assert 1 + 2 * method.mu == passes  # labelled rows, and two views of the others
