@@ -13,8 +13,8 @@ an image; `mirrored` is `ema` where predictions are the mean over an image and i
 Every fourth epoch is tested (earlier lines of the file, and where the best epoch is kept: every second), and nothing is
 recorded for an audit.
 `curve` has stage, FLOP so far, `last` and `ema` of every tested epoch; `trace` (later lines) beside it, in %:
-`mirrored`, the wrong labels that the network predicts (`memorised`; of the rows drawn), the rows that the teacher is sure
-of, and how many of these it is right about.
+`mirrored`, the wrong labels that the network predicts (`memorised`; of the rows drawn), the rows that the teacher is
+sure of, and how many of these it is right about.
 Recipes hold out a tenth of the given labels; `held_out` is the share of these that the averaged weights agree with.
 """
 
