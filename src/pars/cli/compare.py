@@ -51,8 +51,8 @@ def command(args: Sequence[str]) -> int:
     try:
         compare.check(contenders, rate_open={each.name for each in open_})
         if open_:
-            found = compare.search(open_, rates, options.search_share, out, watcher, say)
-            contenders = [{each.name: each for each in found}.get(each.name, each) for each in contenders]
+            found = {each.name: each for each in compare.search(open_, rates, options.search_share, out, watcher, say)}
+            contenders = [found.get(each.name, each) for each in contenders]
         compare.check(contenders)
         say(f"{len(contenders)} methods on {contenders[0].config.data.name}; the runs go to {out}")
         results = compare.run_all(contenders, watcher, say)
