@@ -35,7 +35,7 @@ def small(holdout: float = 0.0) -> run.RunConfig:
     data, model = replace(config.data, holdout=holdout), replace(config.model, width=4)
     method = config.method
     assert isinstance(method, PARS)
-    method = replace(method, warm_up=1, tau=0.2)
+    method = replace(method, warm_up=1, tau=0.2, late=0.6)  # as in a long run
     return replace(config, data=data, model=model, train=train, method=method)
 
 
@@ -90,6 +90,21 @@ def test_network_and_batch_follow_from_the_budget_unless_given(
     assert config == run.preset(name, float(budget))(config.noise)
     own = on_the_command_line(name, "--budget", budget, "--model.width", "48", "--train.batch-size", "64")
     assert (own.model.width, own.train.batch_size) == (48, 64)
+
+
+@pytest.mark.parametrize(("flags", "late"), [((), 1.0), (("0.08",), 1.0), (("0.15",), 0.6), (("0.6",), 0.6)])
+def test_labels_have_to_be_shared_late_in_a_long_run(flags: tuple[str, ...], late: float) -> None:
+    budget = [text for value in flags for text in ("--budget", value)]
+    method = on_the_command_line("cifar10-fast", *budget).method
+    assert isinstance(method, PARS)
+    assert method.late == late
+    own = on_the_command_line("cifar10-fast", *budget, "--method.late", "0.9").method
+    assert own == replace(method, late=0.9)
+
+
+def test_pars_as_its_paper_has_it_is_not_sized() -> None:
+    method = on_the_command_line("cifar10-fast", "--budget", "0.6", "--method", "pars-paper").method
+    assert method == run.preset("cifar10-fast")(SYMMETRIC, "pars-paper").method
 
 
 @pytest.mark.parametrize("name", ["digits", "cifar10-low-resource-fast"])

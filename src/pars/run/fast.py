@@ -17,6 +17,7 @@ CIFAR10N = NoiseConfig(kind="file", path="CIFAR-10_human.pt", labels="worse")  #
 GCE = Setting(robust="gce(q=0.7)")  # as from pixels in small (docs/method.md): NCE+MAE learns too slowly
 
 LARGE_BATCHES, WIDE = 0.05, 0.5  # PFLOP from which a run has batches of 256, and a network of width 64
+LONG = 0.15  # PFLOP from which PARS knows enough after 0.6 of the run to say which labels teach
 
 
 def cifar10_fast(noise: NoiseConfig, method: str | None = None) -> RunConfig:
@@ -50,16 +51,15 @@ def method_for(name: str) -> Method:
 
     PARS teaches itself on the labelled batch's own images, labels and pseudo-labels teach on one view of them, and
     pseudo-labels come from what the network said of an image in earlier epochs: an epoch of its main stage then costs
-    one pass, not 5. It is spent on labels that still teach; and before the learning rate has fallen so far that wrong
-    labels are learned by heart, those that the earlier outputs do not share are left out. FixMatch draws half a batch
-    beside each labelled one, not three: its epochs cost two passes, not 7, and a short run has some.
+    one pass, not 5. It is spent on labels that still teach. FixMatch draws half a batch beside each labelled one, not
+    three: its epochs cost two passes, not 7, and a short run has some.
     """
     method = by_name(name, GCE)
     if isinstance(method, FixMatch):
         return replace(method, mu=0.5)
     if name != "pars" or not isinstance(method, PARS):
         return method
-    return replace(method, pool="batch", raw_view="strong", teacher="temporal", draw="useful", late=0.6)
+    return replace(method, pool="batch", raw_view="strong", teacher="temporal", draw="useful")
 
 
 def cifar100_fast(noise: NoiseConfig, method: str | None = None) -> RunConfig:
@@ -95,8 +95,14 @@ def few_labels_method_for(name: str) -> Method:
 def sized(config: RunConfig, budget: float) -> RunConfig:
     """The network and the batch that a budget (PFLOP) buys methods of one pass an epoch (docs/fast.md).
 
-    A wide network learns more from an image and costs more for it; small batches make more steps of few images.
+    A wide network learns more from an image and costs more for it; small batches make more steps of few images. In a
+    long run PARS leaves out labels that its earlier outputs do not share, before the learning rate has fallen so far
+    that wrong ones are learned by heart; a short one does not come to that, and has more to learn from all of them.
     """
     width = 32 if budget < WIDE else 64
     batch_size = 128 if budget < LARGE_BATCHES else 256
-    return replace(config, model=replace(config.model, width=width), train=replace(config.train, batch_size=batch_size))
+    method = config.method
+    if budget >= LONG and isinstance(method, PARS) and method == method_for("pars"):  # not as its paper has it
+        method = replace(method, late=0.6)
+    model, train = replace(config.model, width=width), replace(config.train, batch_size=batch_size)
+    return replace(config, model=model, train=train, method=method)
