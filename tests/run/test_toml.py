@@ -76,6 +76,7 @@ BASES = [
     RunConfig(noise=SYMMETRIC),
     RunConfig(noise=NoiseConfig(kind="file", path="x.npy")),
     *(RunConfig(method=by_name(name)) for name in REGISTRY),
+    RunConfig(method=PARS(late=0.5)),
     RunConfig(method=LossCorrection(transition="symmetric", noise_rate=0.3)),
     RunConfig(method=LossCorrection(transition="matrix", matrix=(1.0, 0.0, 0.0, 1.0))),
 ]
