@@ -27,7 +27,12 @@ def parser() -> Parser:
     out = Parser(prog="pars compare", add_help=False, allow_abbrev=False)
     out.add_argument("--preset", metavar="NAME", help=f"{', '.join(run.PRESETS)} (default: digits)")
     out.add_argument("--config", metavar="FILE", type=Path, help="TOML laid over the preset")
-    out.add_argument("--methods", metavar="NAMES", default=METHODS, help=f"separated by commas (default: {METHODS})")
+    out.add_argument(
+        "--methods",
+        metavar="NAMES",
+        default=METHODS,
+        help=f"separated by commas (default: {METHODS}); --NAME.FIELD sets a field of one of them, as --pars.tau 0.8",
+    )
     out.add_argument("--budget", metavar="PFLOP", type=float, help="of each run (default: each method's own epochs)")
     out.add_argument("--out", metavar="FOLDER", type=Path, help="for the runs (default: runs/compare-PRESET)")
     out.add_argument("--lr", metavar="METHOD=RATE", action="append", default=[], help="a method's own; may be repeated")
@@ -53,7 +58,6 @@ def command(args: Sequence[str]) -> int:
         if open_:
             found = {each.name: each for each in compare.search(open_, rates, options.search_share, out, watcher, say)}
             contenders = [found.get(each.name, each) for each in contenders]
-        compare.check(contenders)
         say(f"{len(contenders)} methods on {contenders[0].config.data.name}; the runs go to {out}")
         results = compare.run_all(contenders, watcher, say)
     except Interrupted as stop:
