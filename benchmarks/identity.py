@@ -45,8 +45,8 @@ CASES = (
     Case("pars-paper digits", f"{DIGITS} --method pars-paper {LITERAL_ROBUST}"),
     Case("pars-paper features", f"{FEATURES} --method pars-paper {LITERAL_ROBUST}"),
     Case("pars-paper without L_pseudo", f"{DIGITS} --method pars-paper --method.no-pseudo"),
-    Case("pars-fast", FAST, "--method pars --method.late 0.6", "--method pars --method.late 0.6"),
-    Case("pars-fast without late selection", FAST, "--method pars", "--method pars"),
+    Case("pars-fast", FAST, "--method pars --method.late 0.6", "--method pars-fast --method.agreement-start 0.6"),
+    Case("pars-fast without late selection", FAST, "--method pars", "--method pars-fast"),
     Case("elr digits", f"{DIGITS} --method elr"),
     Case("elr features", f"{FEATURES} --method elr"),
     Case("ssr digits", f"{DIGITS} --method ssr"),
@@ -73,7 +73,9 @@ def main() -> int:
                 ]
                 same = same_bits(*weights)
                 different += not same
-                print(f"{case.name}: {'bit-identical' if same else 'DIFFERENT'} ({len(weights[0])} tensors)", flush=True)
+                print(
+                    f"{case.name}: {'bit-identical' if same else 'DIFFERENT'} ({len(weights[0])} tensors)", flush=True
+                )
         finally:
             git("worktree", "remove", "--force", str(before))
     return min(1, different)
@@ -99,8 +101,7 @@ def train(work: Path, tree: Path, flags: Sequence[str], name: str) -> dict[str, 
 
 def same_bits(first: dict[str, np.ndarray], second: dict[str, np.ndarray]) -> bool:
     return first.keys() == second.keys() and all(
-        value.shape == second[name].shape and value.tobytes() == second[name].tobytes()
-        for name, value in first.items()
+        value.shape == second[name].shape and value.tobytes() == second[name].tobytes() for name, value in first.items()
     )
 
 

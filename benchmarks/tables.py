@@ -64,7 +64,7 @@ READINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "current weights teach": ("pars", {"teacher": "current"}),
     "labels at full weight": ("pars", {"raw_weight": "one"}),
     "labels at full weight, subset means": ("pars", {"raw_weight": "one", "min_share": 0.0}),
-    "robust loss on ambiguous rows only": ("pars", {"raw_anchor": "ambiguous"}),
+    "robust loss on ambiguous rows only": ("pars", {"robust_rows": "ambiguous"}),
     "without class balance": ("pars", {"lambda_R": 0.0}),
     "robust loss on pseudo-labels": ("pars", {"pseudo_positive": "robust"}),
     "balance of the batch alone": ("pars", {"balance_memory": 0.0}),

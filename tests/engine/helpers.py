@@ -21,7 +21,7 @@ N_FEATURES, N_CLASSES = 4, 3
 SHORT = TrainConfig(epochs=4, batch_size=16, lr=0.1, ema=0.9)
 
 
-def toy(n: int = 60, *, unlabelled: int = 0, noise: float = 0.3, spread: float = 1.0, seed: int = 0) -> Dataset:
+def toy(n: int = 60, *, unlabeled: int = 0, noise: float = 0.3, spread: float = 1.0, seed: int = 0) -> Dataset:
     """Three Gaussian clouds; some labels are wrong, and the last rows have none."""
     rng = np.random.default_rng(seed)
     centres = 2 * rng.standard_normal((N_CLASSES, N_FEATURES))
@@ -32,7 +32,7 @@ def toy(n: int = 60, *, unlabelled: int = 0, noise: float = 0.3, spread: float =
 
     inputs, true = split(n)
     given = np.where(rng.random(n) < noise, rng.integers(N_CLASSES, size=n), true)
-    given[n - unlabelled :] = -1
+    given[n - unlabeled :] = -1
     test_inputs, test_labels = split(30)
     return Dataset("toy", Split(inputs, given, true), Split(test_inputs, test_labels), ("a", "b", "c"))
 

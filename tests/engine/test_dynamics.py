@@ -77,7 +77,7 @@ def by_loops(answers: Floats, labels: npt.NDArray[np.int64], first: int) -> dict
     ids=["pars", "ce", "two nets"],
 )
 def test_dynamics_are_those_of_a_loop_over_epochs(method: Method, first: int) -> None:
-    data = toy(unlabelled=6)
+    data = toy(unlabeled=6)
     trainer, answers = recorded(method, data=data, config=LONG)
     assert trainer.dynamics is not None
     rows = {name: tensor.numpy() for name, tensor in trainer.dynamics.rows(trainer.labels, HELD).items()}

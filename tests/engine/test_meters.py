@@ -45,7 +45,7 @@ def test_selections_match_counting_row_by_row() -> None:
         (int(given[row]), int(true[row]), predicted, ambiguous)
         for s in steps
         for row, predicted, ambiguous in zip(
-            s.batch.rows.tolist(), s.predicted.tolist(), s.ambiguous.tolist(), strict=True
+            s.batch.rows.tolist(), s.predicted.tolist(), s.selected.tolist(), strict=True
         )
     ]
 
@@ -83,7 +83,7 @@ def test_without_true_labels_only_counts_are_given() -> None:
     meter = EpochMeter(None)
     for selection in steps:
         meter.add_selections({"pseudo": selection})
-    n_ambiguous = sum(int(s.ambiguous.sum()) for s in steps)
+    n_ambiguous = sum(int(s.selected.sum()) for s in steps)
     assert meter.selections() == {"pseudo": {"rows": 91, "ambiguous": n_ambiguous, "noisy": 91 - n_ambiguous}}
 
 

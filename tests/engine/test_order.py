@@ -35,8 +35,8 @@ def laid_out(
     pool: str = "all",
 ) -> dict[str, Order]:
     """The batches of a stage on n labelled rows, then unlabelled ones; the last of them are held out."""
-    assert pool in ("all", "labelled")
-    stage = Stage("main", 2, no_step, {"more": Draw("all" if pool == "all" else "labelled", ratio)})
+    assert pool in ("all", "labeled")
+    stage = Stage("main", 2, no_step, {"unlabeled": Draw("all" if pool == "all" else "labeled", ratio)})
     config = TrainConfig(epochs=2, batch_size=batch_size, steps_per_epoch=steps)
     labelled = np.arange(held_out, n)
     (scheduled,) = schedule([stage], lay_out(labelled, np.arange(held_out, n + unlabelled), config, 3), 2)
@@ -50,7 +50,7 @@ def counts(batches: Sequence[npt.NDArray[np.int64]]) -> Counter[int]:
 @given(n=st.integers(1, 300), batch_size=st.integers(1, 128), epoch=st.integers(0, 50))
 @deterministic
 def test_an_epoch_is_one_pass_in_batches_of_equal_size(n: int, batch_size: int, epoch: int) -> None:
-    batches = laid_out(n, batch_size=batch_size)["labelled"].epoch(epoch)
+    batches = laid_out(n, batch_size=batch_size)["labeled"].epoch(epoch)
     sizes = [len(batch) for batch in batches]
     assert counts(batches) == Counter(range(n))
     assert max(sizes) - min(sizes) <= 1
@@ -62,8 +62,8 @@ def test_an_epoch_is_one_pass_in_batches_of_equal_size(n: int, batch_size: int, 
 @deterministic
 def test_a_three_times_larger_batch_is_three_whole_passes(n: int, batch_size: int) -> None:
     scheduled = laid_out(n, batch_size=batch_size)
-    batches = scheduled["more"].epoch(0)
-    assert len(batches) == len(scheduled["labelled"].epoch(0))
+    batches = scheduled["unlabeled"].epoch(0)
+    assert len(batches) == len(scheduled["labeled"].epoch(0))
     assert counts(batches) == Counter(dict.fromkeys(range(n), 3))
     assert max(map(len, batches)) - min(map(len, batches)) <= 1
     passes = np.concatenate(list(batches)).reshape(3, n)
@@ -72,14 +72,14 @@ def test_a_three_times_larger_batch_is_three_whole_passes(n: int, batch_size: in
 
 def test_a_given_number_of_steps_cycles_the_labelled_rows() -> None:
     scheduled = laid_out(40, batch_size=16, steps=11, unlabelled=500)
-    assert [len(batch) for batch in scheduled["labelled"].epoch(0)] == [16] * 11
-    assert set(counts(scheduled["labelled"].epoch(0)).values()) == {4, 5}  # 176 = 4 · 40 + 16
-    assert [len(batch) for batch in scheduled["more"].epoch(0)] == [48] * 11
-    assert set(counts(scheduled["more"].epoch(0)).values()) == {1}  # 528 of 540 rows
+    assert [len(batch) for batch in scheduled["labeled"].epoch(0)] == [16] * 11
+    assert set(counts(scheduled["labeled"].epoch(0)).values()) == {4, 5}  # 176 = 4 · 40 + 16
+    assert [len(batch) for batch in scheduled["unlabeled"].epoch(0)] == [48] * 11
+    assert set(counts(scheduled["unlabeled"].epoch(0)).values()) == {1}  # 528 of 540 rows
 
 
 def test_fewer_steps_than_a_pass_read_other_rows_each_epoch() -> None:
-    order = laid_out(100, batch_size=10, steps=2)["labelled"]
+    order = laid_out(100, batch_size=10, steps=2)["labeled"]
     assert set(counts(order.epoch(0)).values()) == {1}
     assert len(set().union(*(counts(order.epoch(epoch)) for epoch in range(60)))) == 100
 
@@ -90,14 +90,14 @@ def test_the_order_is_a_pure_function_of_seed_and_epoch() -> None:
         order.epoch(9)  # asking for another epoch first changes nothing
         return [int(row) for row in np.concatenate(list(order.epoch(epoch)))]
 
-    assert flat(1, "labelled", 4) == flat(1, "labelled", 4)
-    others = [flat(2, "labelled", 4), flat(1, "more", 4), flat(1, "labelled", 5)]
-    assert flat(1, "labelled", 4) not in others
-    assert flat(1, "labelled", 4)[:50] != flat(1, "labelled", 4)[50:100]  # passes differ, too
+    assert flat(1, "labeled", 4) == flat(1, "labeled", 4)
+    others = [flat(2, "labeled", 4), flat(1, "unlabeled", 4), flat(1, "labeled", 5)]
+    assert flat(1, "labeled", 4) not in others
+    assert flat(1, "labeled", 4)[:50] != flat(1, "labeled", 4)[50:100]  # passes differ, too
 
 
 def test_every_row_comes_early_as_often_as_late() -> None:
-    order = Order(np.arange(20), 0, "labelled", 20, 4)
+    order = Order(np.arange(20), 0, "labeled", 20, 4)
     firsts = Counter(row for epoch in range(2000) for row in order.epoch(epoch)[0].tolist())
     assert min(firsts.values()) > 400  # 500 each on average, deviation 19
     assert max(firsts.values()) < 600
@@ -106,14 +106,14 @@ def test_every_row_comes_early_as_often_as_late() -> None:
 def test_pools_hold_what_they_say() -> None:
     scheduled = laid_out(60, batch_size=16, unlabelled=40, held_out=10)
     for epoch in range(4):
-        assert set(counts(scheduled["labelled"].epoch(epoch))) == set(range(10, 60))
-        assert set(counts(scheduled["more"].epoch(epoch))) == set(range(10, 100))
-    own = laid_out(60, batch_size=16, unlabelled=40, pool="labelled")["more"]
+        assert set(counts(scheduled["labeled"].epoch(epoch))) == set(range(10, 60))
+        assert set(counts(scheduled["unlabeled"].epoch(epoch))) == set(range(10, 100))
+    own = laid_out(60, batch_size=16, unlabelled=40, pool="labeled")["unlabeled"]
     assert set(counts(own.epoch(0))) == set(range(60))
 
 
 def test_a_small_second_batch_still_has_two_rows() -> None:
-    more = laid_out(8, batch_size=2, ratio=0.01)["more"]
+    more = laid_out(8, batch_size=2, ratio=0.01)["unlabeled"]
     assert [len(batch) for batch in more.epoch(0)] == [2] * 4  # BatchNorm needs two
 
 
@@ -122,8 +122,8 @@ def test_stages_follow_each_other_and_empty_ones_are_left_out() -> None:
     rows = np.arange(10)
     out = schedule(stages, lay_out(rows, rows, TrainConfig(epochs=5), 0), 5)
     assert [(s.stage.name, s.first_epoch, list(s.draws)) for s in out] == [
-        ("a", 0, ["labelled"]),
-        ("c", 2, ["labelled", "all"]),
+        ("a", 0, ["labeled"]),
+        ("c", 2, ["labeled", "all"]),
     ]
 
 
@@ -144,7 +144,7 @@ def test_steps_in_an_epoch_of_the_papers_settings() -> None:
 
 
 def test_batches_are_cut_from_the_passes_laid_end_to_end() -> None:
-    order = Order(np.arange(7), 5, "more", 24, 5)
+    order = Order(np.arange(7), 5, "unlabeled", 24, 5)
     passes = [np.arange(7)[seeds.generator(5, "order/more", 3, index).permutation(7)] for index in range(4)]
     whole = np.concatenate(passes)
     batches = order.epoch(3)
@@ -155,12 +155,12 @@ def test_batches_are_cut_from_the_passes_laid_end_to_end() -> None:
 
 
 def test_an_epoch_of_any_length_is_not_built_at_once() -> None:
-    batches = laid_out(60, batch_size=16, steps=10**9)["labelled"].epoch(0)
+    batches = laid_out(60, batch_size=16, steps=10**9)["labeled"].epoch(0)
     assert len(batches) == 10**9
     assert len(batches[10**9 - 1]) == 16
 
 
 @pytest.mark.parametrize(("n", "batch_size", "smallest"), [(3, 2, 1), (4, 2, 2), (10, 4, 3), (6, 1, 1)])
 def test_the_smallest_batch_is_known_beforehand(n: int, batch_size: int, smallest: int) -> None:
-    order = laid_out(n, batch_size=batch_size)["labelled"]
+    order = laid_out(n, batch_size=batch_size)["labeled"]
     assert order.smallest == min(map(len, order.epoch(0))) == smallest

@@ -16,7 +16,7 @@ from pars.errors import UserError
 from pars.methods import PARS, REGISTRY, Method, Supervised, Task, by_name
 
 HELD = np.arange(120) % 6 == 0
-FEW_LABELS = toy(n=120, unlabelled=60)
+FEW_LABELS = toy(n=120, unlabeled=60)
 PER_EPOCH = 7 * 16  # steps of so many rows: more than there are labels
 CONFIG = TrainConfig(batch_size=16, lr=0.05, ema=0.9, steps_per_epoch=7, dynamics_every=0, evaluate_every=1000)
 # Looks at all rows in each epoch or in one, stages that cost differently, passes beside the step's own, two networks.

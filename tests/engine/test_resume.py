@@ -16,32 +16,18 @@ from engine.test_trainer import HELD, Peers
 from pars.engine import Interrupted, Quiet, RunFolder, Trainer
 from pars.engine.checkpoint import load_tensors, save_tensors
 from pars.errors import UserError
-from pars.methods import PARS, Method, Supervised
+from pars.methods import PARS, Method, PARSFast, PARSPaper, Supervised
 
 STEPS = 4 * 3  # four epochs of three steps: 48 of the 60 rows are trained on
 
 METHODS: dict[str, dict[str, Any]] = {
     "pars": {"method": PARS(warm_up=2, tau=0.5)},
-    "pars with dropout": {"method": PARS(warm_up=1, tau=0.5, teacher="average", ramp=0.5), "dropout": 0.3},
-    "pars, labelled by earlier outputs": {
-        "method": PARS(warm_up=2, tau=0.5, teacher="temporal", pool="batch", raw_view="strong")
-    },
-    "pars, all rows labelled by earlier outputs": {"method": PARS(warm_up=1, tau=0.5, teacher="temporal")},
-    "pars, drawing what is useful": {"method": PARS(warm_up=1, tau=0.5, draw="useful")},
-    "pars as from pixels": {
-        "method": PARS(
-            warm_up=1,
-            tau=0.5,
-            teacher="temporal",
-            pool="batch",
-            raw_view="strong",
-            draw="useful",
-            late=0.6,
-            late_tau=0.4,
-            shared=0.5,
-        )
-    },
-    "the paper's pars": {"method": PARS.paper(warm_up=1, tau=0.5)},
+    "pars with dropout": {"method": PARS(warm_up=1, tau=0.5), "dropout": 0.3},
+    "pars, labeled by earlier outputs": {"method": PARSFast(warm_up=2, tau=0.5, sampling="uniform")},
+    "pars, earlier outputs of all rows": {"method": PARSFast(warm_up=1, tau=0.5, pool="all", sampling="uniform")},
+    "pars, drawn by gradient norm": {"method": PARSFast(warm_up=1, tau=0.5, temporal_teacher=False)},
+    "pars as from pixels": {"method": PARSFast(warm_up=1, tau=0.5, agreement_start=0.6, agreement_tau=0.4)},
+    "the paper's pars": {"method": PARSPaper(warm_up=1, tau=0.5)},
     "plain": {"method": Supervised(), "config": replace(SHORT, momentum=0.0, checkpoint_every=3)},
     "muon": {"method": PARS(warm_up=2, tau=0.5), "config": replace(SHORT, optimiser="muon", nesterov=True)},
     "best epoch kept": {"method": PARS(warm_up=1, tau=0.5), "config": replace(SHORT, lr=1.0, keep="best-epoch")},

@@ -56,7 +56,7 @@ class Everything(Method):
         return {"more": nn.Sequential(nn.Linear(n_features, 5), nn.BatchNorm1d(5), nn.Linear(5, n_classes))}
 
     def stages(self, task: Task) -> tuple[Stage, ...]:
-        chosen = {"labelled": Draw(lambda state: state["chosen"].nonzero()[:, 0])}
+        chosen = {"labeled": Draw(lambda state: state["chosen"].nonzero()[:, 0])}
         ratio = {"all": Draw("all", lambda state: float(state["chosen"].float().mean()))}
         adam = {"optimiser": "adam", "lr": 0.01, "schedule": "cosine"}
         return (
@@ -66,9 +66,9 @@ class Everything(Method):
         )
 
     def choose(self, epoch: Epoch) -> None:
-        seen = epoch.sweep(epoch.labelled, "weak", net=epoch.index % 2)
-        epoch.state["chosen"][epoch.labelled] = seen.logits.argmax(dim=1) == epoch.given[epoch.labelled]
-        epoch.state["chosen"][epoch.labelled[:2]] = True
+        seen = epoch.sweep(epoch.labeled, "weak", net=epoch.index % 2)
+        epoch.state["chosen"][epoch.labeled] = seen.logits.argmax(dim=1) == epoch.given[epoch.labeled]
+        epoch.state["chosen"][epoch.labeled[:2]] = True
         epoch.note(chosen=float(epoch.state["chosen"].sum()))
 
     def step(self, at: Step) -> Losses:
@@ -125,7 +125,7 @@ def test_a_restarted_network_has_fresh_weights_a_fresh_average_and_no_momentum()
     alone = network()
     alone.load_state_dict(seen[4])
     at_step = make_trainer(Staged(laid=(Stage("a", 4, ce),)), data=toy(32))
-    batch = trainer.feed.batch("labelled", trainer.schedule[1].orders({})["labelled"].epoch(2)[0], 2, 0)
+    batch = trainer.feed.batch("labeled", trainer.schedule[1].orders({})["labeled"].epoch(2)[0], 2, 0)
     cross_entropy(alone(batch.weak), batch.labels).mean().backward()  # type: ignore[no-untyped-call]
     rate = 0.1 * np.cos(7 * np.pi * (4 / 8) / 16)  # the curve of the run goes on
     for name, parameter in alone.named_parameters():
@@ -195,15 +195,15 @@ def test_a_method_draws_from_the_rows_it_chose_as_often_as_it_names_them() -> No
         assert len(at.batches["some"]) == 8
         return ce(at)
 
-    draws = {"labelled": Draw(lambda state: state["rows"]), "some": Draw("all", lambda state: 0.5)}
+    draws = {"labeled": Draw(lambda state: state["rows"]), "some": Draw("all", lambda state: 0.5)}
     make_trainer(Staged(laid=(Stage("a", 4, step, draws),), start={"rows": chosen}), data=toy(32)).run()
     assert (drawn.count(3), drawn.count(7)) == (3 * 32, 32)  # as many rows an epoch as ever
 
 
 def test_a_method_that_chooses_no_rows_is_an_error() -> None:
-    none = {"labelled": Draw(lambda state: state["rows"])}
+    none = {"labeled": Draw(lambda state: state["rows"])}
     method = Staged(laid=(Stage("a", 4, ce, none),), start={"rows": torch.zeros(0, dtype=torch.int64)})
-    with pytest.raises(UserError, match="chose no rows for its batches 'labelled'"):
+    with pytest.raises(UserError, match="chose no rows for its batches 'labeled'"):
         make_trainer(method).run()
 
 
@@ -229,7 +229,7 @@ def passes(check: Callable[[Epoch], None], *, held_out: Any = None, unlabelled: 
     recorder = Recorder()
     make_trainer(
         Staged(laid=(Stage("a", 4, ce, before_epoch=check),)),
-        data=toy(unlabelled=unlabelled),
+        data=toy(unlabeled=unlabelled),
         held_out=held_out,
         watcher=recorder,
     ).run()
@@ -242,7 +242,7 @@ def test_a_pass_before_an_epoch_is_what_evaluation_says_of_each_row() -> None:
 
     def check(epoch: Epoch) -> None:
         assert epoch.rows.tolist() == np.flatnonzero(~HELD).tolist()
-        assert epoch.labelled.tolist() == [row for row in epoch.rows.tolist() if row < 50]
+        assert epoch.labeled.tolist() == [row for row in epoch.rows.tolist() if row < 50]
         some = epoch.rows.flip(0)
         module = epoch.net.module
         forwards = epoch.net.forwards

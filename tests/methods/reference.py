@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from pars.methods import PARS, Batch, Network, Step
+from pars.methods import PARS, Batch, Network, PARSFast, PARSPaper, Step
 
 Array = npt.NDArray[np.float64]
 Logits = Mapping[
@@ -55,7 +55,7 @@ def random_labels(seed: int, *, rows: int = 5, classes: int = 4) -> Tensor:
     return torch.tensor(np.random.default_rng([seed, 1]).integers(classes, size=rows))
 
 
-def step(
+def make_step(
     logits: Logits,
     labels: Tensor,
     *,
@@ -76,8 +76,8 @@ def step(
     return Step(
         nets=nets or (net or Network(AsIs(), Averaged()),),
         batches={
-            "labelled": batch("raw", labels, rows),
-            "more": batch("more", torch.full((len(logits["more/weak"]),), -1)),
+            "labeled": batch("raw", labels, rows),
+            "unlabeled": batch("more", torch.full((len(logits["more/weak"]),), -1)),
         },
         state={} if state is None else state,
         rng=np.random.default_rng(seed),
@@ -87,57 +87,52 @@ def step(
     )
 
 
-def expected_losses(
-    m: PARS, logits: Logits, labels: Tensor, *, seed: int = 0, stage_progress: float = 0.5
-) -> dict[str, float]:
+def expected_losses(m: PARSPaper, logits: Logits, labels: Tensor, *, seed: int = 0) -> dict[str, float]:
     """Eq. rn, pn, reg with their weights of eq. finalloss, by name."""
     values = {name: tensor.detach().double().numpy() for name, tensor in logits.items()}
-    return expected_from_arrays(m, values, labels.tolist(), seed=seed, stage_progress=stage_progress)
+    return expected_from_arrays(m, values, labels.tolist(), seed=seed)
 
 
 def expected_from_arrays(
-    m: PARS, logits: Mapping[str, Array], labels: Sequence[int], *, seed: int = 0, stage_progress: float = 0.5
+    m: PARSPaper, logits: Mapping[str, Array], labels: Sequence[int], *, seed: int = 0
 ) -> dict[str, float]:
     rng = np.random.default_rng(seed)
-    raw = [softmax(row) for row in logits[f"raw/{m.raw_view}"]]
+    fast = m if isinstance(m, PARSFast) else None
+    raw = [softmax(row) for row in logits["raw/strong" if fast else "raw/weak"]]
     n_classes = len(raw[0])
     robust = ROBUST[m.robust]
 
-    late = m.late <= PROGRESS
-    tau, anchor = (m.late_tau, "agreeing") if late else (m.tau, m.raw_anchor)
-    sure = [p.max() > tau for p in raw]
-    opinion = teach(m, logits[f"raw/{m.mask_view}"])
-    said = [softmax(row) for row in opinion]
-    agreeing = [bool(p[y] >= m.shared * p.max()) for p, y in zip(said, labels, strict=True)]
-    covered = {"all": [True] * len(raw), "ambiguous": sure, "agreeing": agreeing}[anchor]
+    by_agreement = fast is not None and fast.agreement_start <= PROGRESS
+    tau = fast.agreement_tau if fast and by_agreement else m.tau
+    confident = [p.max() > tau for p in raw]
+    covered = confident
+    if isinstance(m, PARS) and m.robust_rows == "all":
+        covered = [True] * len(raw)
+    if by_agreement:
+        of_teacher = [softmax(row) for row in teach(m, logits["raw/weak"])]
+        covered = [int(p.argmax()) == y for p, y in zip(of_teacher, labels, strict=True)]
     right = [int(p.argmax()) == y for p, y in zip(raw, labels, strict=True) if p.max() > tau]
     odds = min(1.0, (sum(right) + len(raw) / 100) / (len(right) - sum(right) + len(raw) / 100))
-    weight = odds if m.pseudo and m.raw_weight == "odds" else 1.0
+    weight = odds if m.pseudo and isinstance(m, PARS) and m.raw_weight == "odds" else 1.0
     losses = {"raw": weight * subset_mean(m, [robust(p, y) for p, y in zip(raw, labels, strict=True)], covered)}
     if m.raw_negative != "none" and m.lambda_N:
-        given = m.raw_negative == "given"
-        excluded = [[y] for y in labels] if given else others(labels, n_classes, m.negatives, rng)
-        losses["raw_negative"] = m.lambda_N * subset_mean(m, negatives(raw, excluded), [not s for s in sure])
+        y_bar = labels if m.raw_negative == "given" else others(labels, n_classes, 1, rng)[:, 0].tolist()
+        losses["raw_negative"] = m.lambda_N * subset_mean(m, negatives(raw, y_bar), [not s for s in confident])
     if not m.pseudo:
         return losses
 
-    source = "more" if m.pool == "all" else "raw"
-    guesses = [softmax(row) for row in teach(m, logits[f"{source}/{m.mask_view}"])]
+    source = "raw" if fast and fast.pool == "batch" else "more"
+    teacher = [softmax(row) for row in teach(m, logits[f"{source}/weak"])]
     student = [softmax(row) for row in logits[f"{source}/strong"]]
-    z = [int(p.argmax()) for p in guesses]
-    sure = [p.max() > tau for p in guesses]
+    z = [int(p.argmax()) for p in teacher]
+    confident = [p.max() > tau for p in teacher]
     positive = robust if m.pseudo_positive == "robust" else ROBUST["ce"]
-    towards = [positive(p, c) for p, c in zip(student, z, strict=True)]
-    if m.pseudo_positive == "soft":
-        towards = [float((g * np.log(g / p)).sum()) for g, p in zip(guesses, student, strict=True)]
-    ramp = 1.0 if m.ramp == 0 or stage_progress > m.ramp else stage_progress / m.ramp
-    weight = m.lambda_S * ramp
-    losses["pseudo"] = weight * subset_mean(m, towards, sure)
+    losses["pseudo"] = m.lambda_S * subset_mean(m, [positive(p, c) for p, c in zip(student, z, strict=True)], confident)
     if m.pseudo_negative and m.lambda_N:
-        values = negatives(student, others(z, n_classes, m.negatives, rng))
-        losses["pseudo_negative"] = weight * m.lambda_N * subset_mean(m, values, [not s for s in sure])
+        values = negatives(student, others(z, n_classes, 1, rng)[:, 0].tolist())
+        losses["pseudo_negative"] = m.lambda_S * m.lambda_N * subset_mean(m, values, [not s for s in confident])
     h = np.mean(student, axis=0)
-    losses["balance"] = m.lambda_R * ramp * sum(math.log(1 / (n_classes * h_k)) / n_classes for h_k in h)
+    losses["balance"] = m.lambda_R * sum(math.log(1 / (n_classes * h_k)) / n_classes for h_k in h)
     return losses
 
 
@@ -147,26 +142,27 @@ def softmax(row: Array) -> Array:
     return p
 
 
-def teach(m: PARS, logits: Array) -> Array:
-    return 1.5 * np.roll(logits, 1, axis=1) if m.teacher == "average" else logits
+def teach(m: PARSPaper, logits: Array) -> Array:
+    """What the teacher's logits are, as `Averaged` has it."""
+    return 1.5 * np.roll(logits, 1, axis=1) if isinstance(m, PARS) and m.teacher == "average" else logits
 
 
-def subset_mean(m: PARS, values: Sequence[float], subset: Sequence[bool]) -> float:
-    kept = [value for value, inside in zip(values, subset, strict=True) if inside]
-    return sum(kept) / max(len(kept), m.min_share * len(values), 1)
+def subset_mean(m: PARSPaper, values: Sequence[float], subset: Sequence[bool]) -> float:
+    selected = [value for value, inside in zip(values, subset, strict=True) if inside]
+    least = m.min_share * len(values) if isinstance(m, PARS) else 0
+    return sum(selected) / max(len(selected), least, 1)
 
 
-def others(labels: Sequence[int], n_classes: int, n: int, rng: np.random.Generator) -> list[list[int]]:
-    """n classes other than each label: the d-th class after it, going round."""
-    return [
-        [[c for c in (*range(y + 1, n_classes), *range(y)) if c != y][d] for d in row]
-        for y, row in zip(labels, rng.integers(n_classes - 1, size=(len(labels), n)).tolist(), strict=True)
-    ]
+def others(labels: Sequence[int], n_classes: int, n: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """n classes other than each label: the d-th class after it, going round. Shape [B, n]."""
+    return np.array(
+        [
+            [[c for c in (*range(y + 1, n_classes), *range(y)) if c != y][d] for d in row]
+            for y, row in zip(labels, rng.integers(n_classes - 1, size=(len(labels), n)).tolist(), strict=True)
+        ]
+    )
 
 
-def negatives(probabilities: Sequence[Array], excluded: Sequence[Sequence[int]]) -> list[float]:
-    """Eq. nl, the mean over the excluded classes of each row."""
-    return [
-        sum(-math.log(max(1 - p[c], 1e-5)) for c in classes) / len(classes)
-        for p, classes in zip(probabilities, excluded, strict=True)
-    ]
+def negatives(probabilities: Sequence[Array], excluded: Sequence[int]) -> list[float]:
+    """Eq. nl for the excluded class of each row."""
+    return [-math.log(max(1 - p[c], 1e-5)) for p, c in zip(probabilities, excluded, strict=True)]

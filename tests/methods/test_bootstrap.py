@@ -11,7 +11,7 @@ import torch
 from engine.helpers import assert_identical, make_trainer, toy, weights
 from numpy.testing import assert_allclose
 
-from methods.reference import random_labels, random_logits, softmax, step
+from methods.reference import make_step, random_labels, random_logits, softmax
 from pars.engine import TrainConfig
 from pars.errors import UserError
 from pars.methods import Setting, Supervised
@@ -23,7 +23,7 @@ CONFIG = TrainConfig(epochs=3, batch_size=16, lr=0.1, ema=0.9)
 @pytest.mark.parametrize("target", ["soft", "hard"])
 def test_a_step_is_cross_entropy_with_label_and_belief_mixed(target: Literal["soft", "hard"]) -> None:
     logits, labels = random_logits(2), random_labels(2)
-    losses = Bootstrap(target=target, beta=0.7).step(step(logits, labels))
+    losses = Bootstrap(target=target, beta=0.7).step(make_step(logits, labels))
     expected = []
     for row, y in zip(logits["raw/weak"].detach().double().numpy(), labels.tolist(), strict=True):
         p = softmax(row)
@@ -36,7 +36,7 @@ def test_a_step_is_cross_entropy_with_label_and_belief_mixed(target: Literal["so
 def test_the_soft_belief_has_a_gradient_of_its_own_unless_it_is_detached(detach: bool) -> None:
     """Detached: p - t. Else with the gradient of (1-β)·H(p) instead of that of (1-β)·CE(p, sg p), which is 0."""
     logits, labels = random_logits(4), random_labels(4)
-    torch.autograd.backward(Bootstrap(beta=0.6, detach_target=detach).step(step(logits, labels))["bootstrap"])
+    torch.autograd.backward(Bootstrap(beta=0.6, detach_target=detach).step(make_step(logits, labels))["bootstrap"])
     p = logits["raw/weak"].detach().double().softmax(1)
     pull = 0.6 * (p - torch.eye(4, dtype=torch.float64)[labels])
     entropy = -(p * p.log()).sum(1, keepdim=True)

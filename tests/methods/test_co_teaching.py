@@ -28,21 +28,21 @@ from pars.noise import NoiseConfig
 @pytest.mark.parametrize("forget_rate", [0.0, 0.3, 0.5, 0.99])
 def test_each_network_learns_the_rows_that_the_other_one_chose(seed: int, forget_rate: float) -> None:
     logits, labels = random_pair(seed), random_labels(seed, rows=12)
-    at = two_network_step(logits, labels, forget_rate=forget_rate)
-    losses = CoTeaching().step(at)
+    step = two_network_step(logits, labels, forget_rate=forget_rate)
+    losses = CoTeaching().step(step)
     ce = [cross_entropies(each, labels) for each in logits]
     chosen = [smallest(each, max(1, int((1 - forget_rate) * 12))) for each in ce]
     assert_allclose(losses["ce_1"].item(), np.mean([ce[0][i] for i in chosen[1]]), rtol=1e-5)
     assert_allclose(losses["ce_2"].item(), np.mean([ce[1][i] for i in chosen[0]]), rtol=1e-5)
     for name, rows in zip(("small_loss_1", "small_loss_2"), chosen, strict=True):
-        assert set(at.selections[name].ambiguous.nonzero()[:, 0].tolist()) == rows
+        assert set(step.selections[name].selected.nonzero()[:, 0].tolist()) == rows
 
 
 def test_the_mean_over_the_chosen_rows_is_divided_by_their_number_once() -> None:
     """dL/df = (p - e_y) / #chosen on chosen rows: under SGD a second division would be a smaller learning rate."""
     logits, labels = random_pair(5), random_labels(5, rows=12)
-    at = two_network_step(logits, labels, forget_rate=0.5)
-    found = gradients(at, CoTeaching().step(at))
+    step = two_network_step(logits, labels, forget_rate=0.5)
+    found = gradients(step, CoTeaching().step(step))
     chosen = [smallest(cross_entropies(each, labels), 6) for each in logits]
     for own, other in ((0, 1), (1, 0)):
         expected = (logits[own].double().softmax(1) - torch.nn.functional.one_hot(labels, 4)) / 6

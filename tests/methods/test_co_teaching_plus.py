@@ -26,8 +26,8 @@ def disagreement(logits: tuple[Tensor, Tensor]) -> list[int]:
 @pytest.mark.parametrize("forget_rate", [0.0, 0.3, 0.6])
 def test_each_network_learns_the_rows_of_disagreement_that_the_other_one_chose(seed: int, forget_rate: float) -> None:
     logits, labels = random_pair(seed), random_labels(seed, rows=12)
-    at = two_network_step(logits, labels, forget_rate=forget_rate)
-    losses = CoTeachingPlus().step(at)
+    step = two_network_step(logits, labels, forget_rate=forget_rate)
+    losses = CoTeachingPlus().step(step)
     ce, rows = [cross_entropies(each, labels) for each in logits], disagreement(logits)
     assert 3 < len(rows) < 12
     chosen = [smallest(each, int((1 - forget_rate) * len(rows) + 1e-9), rows) for each in ce]
@@ -46,11 +46,11 @@ def one_disagreement(row: int) -> tuple[Tensor, Tensor]:
 def test_a_single_row_of_disagreement_is_learned_whatever_is_forgotten_even_the_first(row: int) -> None:
     """It would be forgotten by ⌊0.4·1⌋ = 0, and the first row by whoever looks for positions that are not 0."""
     logits, labels = one_disagreement(row), random_labels(1, rows=12)
-    at = two_network_step(logits, labels, forget_rate=0.6)
-    losses = CoTeachingPlus().step(at)
+    step = two_network_step(logits, labels, forget_rate=0.6)
+    losses = CoTeachingPlus().step(step)
     for name, each in zip(("ce_1", "ce_2"), logits, strict=True):
         assert_allclose(losses[name].item(), cross_entropies(each, labels)[row], rtol=1e-5)
-    for own, found in zip(logits, gradients(at, losses), strict=True):
+    for own, found in zip(logits, gradients(step, losses), strict=True):
         expected = torch.zeros(12, 4, dtype=torch.float64)
         expected[row] = own[row].double().softmax(0)  # of logits: cross-entropy of probabilities would pull less
         expected[row, labels[row]] -= 1
@@ -59,10 +59,10 @@ def test_a_single_row_of_disagreement_is_learned_whatever_is_forgotten_even_the_
 
 def test_networks_that_agree_learn_nothing() -> None:
     first = random_pair(2)[0]
-    at = two_network_step((first, first), random_labels(2, rows=12), forget_rate=0.3)
-    losses = CoTeachingPlus().step(at)
+    step = two_network_step((first, first), random_labels(2, rows=12), forget_rate=0.3)
+    losses = CoTeachingPlus().step(step)
     assert [loss.item() for loss in losses.values()] == [0, 0]
-    assert all(float(gradient.abs().max()) == 0 for gradient in gradients(at, losses))
+    assert all(float(gradient.abs().max()) == 0 for gradient in gradients(step, losses))
 
 
 def test_without_its_second_stage_it_is_co_teaching() -> None:

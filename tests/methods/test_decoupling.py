@@ -22,14 +22,14 @@ from pars.methods.decoupling import Decoupling, published
 @pytest.mark.parametrize("seed", range(4))
 def test_both_networks_learn_the_rows_of_disagreement_and_only_those(seed: int) -> None:
     logits, labels = random_pair(seed), random_labels(seed, rows=12)
-    at = two_network_step(logits, labels)
-    losses = Decoupling().step(at)
+    step = two_network_step(logits, labels)
+    losses = Decoupling().step(step)
     rows = [i for i in range(12) if int(logits[0][i].argmax()) != int(logits[1][i].argmax())]
     assert 1 < len(rows) < 12
     for name, own in zip(("ce_1", "ce_2"), logits, strict=True):
         ce = cross_entropies(own, labels)
         assert_allclose(losses[name].item(), np.mean([ce[i] for i in rows]), rtol=1e-5)
-    for found in gradients(at, losses):
+    for found in gradients(step, losses):
         assert set(found.abs().amax(dim=1).nonzero()[:, 0].tolist()) == set(rows)
 
 
@@ -46,10 +46,10 @@ def test_few_rows_are_divided_by_a_tenth_of_the_batch(row: int) -> None:
 
 def test_networks_that_agree_learn_nothing() -> None:
     first = random_pair(2)[0]
-    at = two_network_step((first, first), random_labels(2, rows=12))
-    losses = Decoupling(min_share=0.0).step(at)
+    step = two_network_step((first, first), random_labels(2, rows=12))
+    losses = Decoupling(min_share=0.0).step(step)
     assert [loss.item() for loss in losses.values()] == [0, 0]
-    assert all(float(gradient.abs().max()) == 0 for gradient in gradients(at, losses))
+    assert all(float(gradient.abs().max()) == 0 for gradient in gradients(step, losses))
 
 
 def test_in_the_warm_up_two_networks_learn_as_if_alone() -> None:

@@ -80,12 +80,12 @@ def test_a_label_is_corrected_above_the_threshold_and_sigma_but_never_needs_more
     state["weak"], state["strong"] = sure, sure.clone()
     state["weak_threshold"] = state["strong_threshold"] = torch.full((N,), threshold)
     method.choose(epoch_of(GIVEN, state, K))
-    labelled = GIVEN >= 0
-    kept = (state["clean"] | state["hard"] | state["corrected"])[labelled]
-    assert (state["corrected"][labelled] == corrected).all()
+    labeled = GIVEN >= 0
+    kept = (state["clean"] | state["hard"] | state["corrected"])[labeled]
+    assert (state["corrected"][labeled] == corrected).all()
     # Where nobody is left the split of before is kept: at first, everything is clean.
     assert kept.all()
-    assert torch.equal(state["labels"][labelled], ((GIVEN + 1) % K if corrected else GIVEN)[labelled])
+    assert torch.equal(state["labels"][labeled], ((GIVEN + 1) % K if corrected else GIVEN)[labeled])
 
 
 def test_before_a_row_was_in_a_step_its_label_is_clean() -> None:
@@ -96,9 +96,9 @@ def test_before_a_row_was_in_a_step_its_label_is_clean() -> None:
         state["weak"][row] = state["strong"][row] = torch.eye(K)[GIVEN[row]]
     state["weak"][7] = state["strong"][7] = torch.eye(K)[(GIVEN[7] + 1) % K]
     method.choose(epoch_of(GIVEN, state, K, rows=ROWS))
-    labelled = GIVEN >= 0
+    labeled = GIVEN >= 0
     unlike = torch.arange(N) != 7
-    assert state["clean"][labelled & unlike].all()
+    assert state["clean"][labeled & unlike].all()
     assert not state["clean"][7]
     assert (state["weak_threshold"] == torch.tensor(1 / N)).sum() == N - 3
 
@@ -118,8 +118,8 @@ def test_where_no_label_stands_the_last_sets_are_kept_and_the_thresholds_move() 
 
 def main_step(method: DISC, state: dict[str, Tensor], rows: Tensor) -> tuple[dict[str, float], dict[str, Tensor]]:
     views = {"weak/0": random(20, len(rows), K), "strong/0": random(21, len(rows), K)}
-    at = step_of({"labelled": (rows, GIVEN[rows], views)}, state, seed=5)
-    return {name: value.item() for name, value in method.main_step(at).items()}, views
+    step = step_of({"labeled": (rows, GIVEN[rows], views)}, state, seed=5)
+    return {name: value.item() for name, value in method.main_step(step).items()}, views
 
 
 def test_a_step_trains_clean_hard_and_kept_rows_each_in_its_way() -> None:
@@ -144,7 +144,7 @@ def test_a_step_trains_clean_hard_and_kept_rows_each_in_its_way() -> None:
         share = max(share, 1 - share)
         for i, j in zip(kept, np.array(kept)[rng.permutation(len(kept))], strict=True):
             log_p = np.log(softmax(share * view[i] + (1 - share) * view[j]))
-            a, b = (int(state["labels"][rows[at]]) for at in (i, j))
+            a, b = (int(state["labels"][rows[step]]) for step in (i, j))
             mixed += -(share * log_p[a] + (1 - share) * log_p[b]) / len(kept)
     assert clean > 0
     assert hard > 0

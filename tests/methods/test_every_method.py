@@ -29,7 +29,7 @@ every_algorithm = pytest.mark.parametrize("name", [name for name in REGISTRY if 
 
 def trainer_of(name: str, data: Dataset | None = None, **options: Any) -> Trainer:
     settings: dict[str, Any] = {"config": CONFIG, "held_out": HELD} | options
-    return make_trainer(by_name(name), data=toy(unlabelled=9) if data is None else data, **settings)
+    return make_trainer(by_name(name), data=toy(unlabeled=9) if data is None else data, **settings)
 
 
 @every_method
@@ -81,7 +81,7 @@ def test_stopped_and_resumed_it_ends_in_the_same_bytes(name: str, tmp_path: Path
 
 @every_algorithm
 def test_it_sees_no_true_label_no_test_row_and_no_held_out_row(name: str) -> None:
-    data = toy(unlabelled=9)
+    data = toy(unlabeled=9)
     rng = np.random.default_rng(1)
     train, test = data.train, data.test
     assert test is not None and train.true_labels is not None  # noqa: PT018

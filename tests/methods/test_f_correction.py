@@ -13,7 +13,7 @@ from engine.helpers import Recorder, assert_identical, make_trainer, toy, weight
 from numpy.testing import assert_allclose
 from torch import Tensor
 
-from methods.reference import random_labels, random_logits, softmax, step
+from methods.reference import make_step, random_labels, random_logits, softmax
 from pars.engine import TrainConfig
 from pars.errors import UserError
 from pars.methods import Epoch, Setting, Supervised, Sweep, Task
@@ -34,14 +34,14 @@ def state_of(method: LossCorrection, labels: Tensor, *, n_classes: int = 4, n_ro
 
 def test_the_forward_loss_is_the_likelihood_of_the_given_label_through_T() -> None:
     method, logits, labels = of_four_classes(), random_logits(1), random_labels(1)
-    at = step(logits, labels, state=state_of(method, labels))
-    losses = method.step(at)
+    step = make_step(logits, labels, state=state_of(method, labels))
+    losses = method.step(step)
     expected = []
     for i, y in enumerate(labels.tolist()):
         p = softmax(logits["raw/weak"][i].detach().double().numpy())
         joint = np.array([p[k] * T4[k, y] for k in range(4)])
         expected.append(-math.log(joint.sum()))
-        assert_allclose(at.state["posterior"][i], joint / joint.sum(), rtol=1e-4, atol=1e-6)
+        assert_allclose(step.state["posterior"][i], joint / joint.sum(), rtol=1e-4, atol=1e-6)
     assert_allclose(losses["forward"].item(), np.mean(expected), rtol=1e-5)
 
 
@@ -52,7 +52,9 @@ def test_the_backward_loss_is_unbiased_for_the_loss_of_the_true_label() -> None:
     every = torch.arange(4)
     losses = [
         float(
-            method.step(step({**logits, "raw/weak": row}, every[j : j + 1], state=state_of(method, every)))["backward"]
+            method.step(make_step({**logits, "raw/weak": row}, every[j : j + 1], state=state_of(method, every)))[
+                "backward"
+            ]
         )
         for j in range(4)
     ]
@@ -68,7 +70,7 @@ def test_a_class_whose_backward_loss_is_negative_counts_with_its_sign_turned() -
     assert min(of_class) < 0 < max(of_class)
     for nonnegative, expected in ((True, np.abs(of_class).sum()), (False, np.sum(of_class))):
         method = of_four_classes(direction="backward", nonnegative=nonnegative)
-        losses = method.step(step(logits, labels, state=state_of(method, labels, n_rows=6)))
+        losses = method.step(make_step(logits, labels, state=state_of(method, labels, n_rows=6)))
         assert_allclose(sum(loss.item() for loss in losses.values()), expected, rtol=1e-4)
 
 
@@ -97,8 +99,8 @@ def test_the_minimiser_of_the_expected_loss_is_the_clean_posterior(direction: An
         for i in range(3):
             for y in range(3):
                 views = {"raw/weak": logits[i : i + 1], "more/weak": logits}
-                at = step(views, torch.tensor([y]), state=state)
-                total = total + float(noisy[i, y]) * method.step(at)[direction]  # backward: its unbiased part
+                step = make_step(views, torch.tensor([y]), state=state)
+                total = total + float(noisy[i, y]) * method.step(step)[direction]  # backward: its unbiased part
         torch.autograd.backward(total)
         return total
 
@@ -138,7 +140,7 @@ def test_the_first_stage_averages_predictions() -> None:
     state = state_of(method, labels, n_rows=12)
     old = torch.rand(12, 4, generator=torch.manual_seed(0))
     state["predictions"] = old.clone()
-    losses = method.first_step(step(logits, labels, rows=rows, state=state))
+    losses = method.first_step(make_step(logits, labels, rows=rows, state=state))
     for i, row in enumerate(rows.tolist()):
         p = softmax(logits["raw/weak"][i].detach().double().numpy())
         assert_allclose(state["predictions"][row], 0.6 * old[row].double().numpy() + 0.4 * p, rtol=1e-5)

@@ -10,7 +10,7 @@ import torch
 from engine.helpers import Recorder, assert_identical, make_trainer, toy, weights
 from numpy.testing import assert_allclose
 
-from methods.reference import random_labels, random_logits, softmax, step
+from methods.reference import make_step, random_labels, random_logits, softmax
 from pars.engine import TrainConfig
 from pars.errors import UserError
 from pars.methods import PARS, Setting
@@ -22,22 +22,22 @@ CONFIG = TrainConfig(epochs=3, batch_size=16, lr=0.1, ema=0.9)
 @pytest.mark.parametrize("tau", [0.0, 0.6, 1.0])
 def test_a_step_is_cross_entropy_and_that_of_confident_pseudo_labels_over_the_whole_batch(tau: float) -> None:
     logits, labels = random_logits(6), random_labels(6)
-    at = step(logits, labels)
-    losses = FixMatch(tau=tau, lambda_u=0.5).step(at)
+    step = make_step(logits, labels)
+    losses = FixMatch(tau=tau, lambda_u=0.5).step(step)
     values = {name: [softmax(row) for row in t.detach().double().numpy()] for name, t in logits.items()}
     supervised = [-math.log(p[y]) for p, y in zip(values["raw/weak"], labels.tolist(), strict=True)]
     pseudo = [
         -math.log(strong[weak.argmax()]) if weak.max() >= tau else 0.0
         for weak, strong in zip(values["more/weak"], values["more/strong"], strict=True)
     ]
-    assert_allclose(losses["labelled"].item(), np.mean(supervised), rtol=1e-5)
+    assert_allclose(losses["labeled"].item(), np.mean(supervised), rtol=1e-5)
     assert_allclose(losses["pseudo"].item(), 0.5 * np.sum(pseudo) / 9, rtol=1e-5)
-    assert at.selections["pseudo"].ambiguous.tolist() == [bool(p.max() >= tau) for p in values["more/weak"]]
+    assert step.selections["pseudo"].selected.tolist() == [bool(p.max() >= tau) for p in values["more/weak"]]
 
 
 def test_pseudo_labels_carry_no_gradient() -> None:
     logits, labels = random_logits(7), random_labels(7)
-    torch.autograd.backward(FixMatch(tau=0.3).step(step(logits, labels))["pseudo"])
+    torch.autograd.backward(FixMatch(tau=0.3).step(make_step(logits, labels))["pseudo"])
     weak, strong = logits["more/weak"].grad, logits["more/strong"].grad
     assert weak is None or not weak.any()
     assert strong is not None
@@ -46,10 +46,18 @@ def test_pseudo_labels_carry_no_gradient() -> None:
 
 @pytest.mark.parametrize("tau", [0.45, 0.6])
 def test_it_is_pars_without_negatives_balance_and_raw_selection(tau: float) -> None:
-    as_pars = PARS.paper(
-        tau=tau, mu=2.0, lambda_N=0.0, lambda_R=0.0, robust="ce", raw_anchor="all", min_share=1.0, warm_up=0
+    as_pars = PARS(
+        tau=tau,
+        mu=2.0,
+        lambda_N=0.0,
+        lambda_R=0.0,
+        robust="ce",
+        raw_weight="one",
+        trust="full",
+        teacher="current",
+        warm_up=0,
     )
-    data, seen = toy(unlabelled=12), Recorder()
+    data, seen = toy(unlabeled=12), Recorder()
     ours = make_trainer(FixMatch(tau=tau, mu=2.0), data=data, config=CONFIG, watcher=seen)
     theirs = make_trainer(as_pars, data=data, config=CONFIG)
     ours.run()

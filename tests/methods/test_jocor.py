@@ -38,19 +38,19 @@ def joint_losses(first: Array, second: Array, labels: list[int], weight: float) 
 @pytest.mark.parametrize(("weight", "forget_rate"), [(0.9, 0.5), (0.3, 0.25), (0.0, 0.4), (1.0, 0.0)])
 def test_the_loss_is_the_mean_of_the_smallest_joint_losses(seed: int, weight: float, forget_rate: float) -> None:
     logits, labels = random_pair(seed), random_labels(seed, rows=12)
-    at = two_network_step(logits, labels, forget_rate=forget_rate)
-    losses = JoCoR(weight=weight).step(at)
+    step = two_network_step(logits, labels, forget_rate=forget_rate)
+    losses = JoCoR(weight=weight).step(step)
     first, second = (each.double().numpy() for each in logits)
     joint = joint_losses(first, second, labels.tolist(), weight)
     chosen = smallest(joint, int((1 - forget_rate) * 12 + 1e-9))
     assert_allclose(sum(loss.item() for loss in losses.values()), np.mean([joint[i] for i in chosen]), rtol=1e-5)
-    assert set(at.selections["small_loss"].ambiguous.nonzero()[:, 0].tolist()) == chosen
+    assert set(step.selections["small_loss"].selected.nonzero()[:, 0].tolist()) == chosen
 
 
 def test_the_gradient_flows_into_both_networks_through_both_divergences() -> None:
     logits, labels = random_pair(7), random_labels(7, rows=12)
-    at = two_network_step(logits, labels, forget_rate=0.5)
-    found = gradients(at, JoCoR(weight=0.8).step(at))
+    step = two_network_step(logits, labels, forget_rate=0.5)
+    found = gradients(step, JoCoR(weight=0.8).step(step))
     values = [each.double().numpy() for each in logits]
     chosen = smallest(joint_losses(values[0], values[1], labels.tolist(), 0.8), 6)
 

@@ -13,7 +13,7 @@ from engine.helpers import SHORT, assert_identical, make_trainer, toy, weights
 from numpy.testing import assert_allclose
 from torch import Tensor, nn
 
-from methods.reference import random_labels, random_logits, softmax, step
+from methods.reference import make_step, random_labels, random_logits, softmax
 from pars.errors import UserError
 from pars.losses import class_balance
 from pars.methods import Setting, Supervised, Task
@@ -30,8 +30,8 @@ def test_step_1_learns_soft_labels_under_two_regularisers() -> None:
     m, logits, labels = JointOptim(alpha=1.5, beta=0.6), random_logits(1), random_labels(1)
     rows = torch.tensor([4, 0, 7, 2, 9])
     soft = torch.rand(12, 4, generator=torch.manual_seed(0)).softmax(1)
-    at = step(logits, labels, rows=rows, state={"soft_labels": soft, **history.empty(12, 4)})
-    losses = m.joint_step(at)
+    step = make_step(logits, labels, rows=rows, state={"soft_labels": soft, **history.empty(12, 4)})
+    losses = m.joint_step(step)
     p = np.array([softmax(row) for row in logits["raw/weak"].detach().double().numpy()])
     s = soft[rows].double().numpy()
     h = p.mean(axis=0)
@@ -39,7 +39,7 @@ def test_step_1_learns_soft_labels_under_two_regularisers() -> None:
     assert_allclose(losses["entropy"].item(), -0.6 * (p * np.log(p)).sum() / 5, rtol=1e-5)
     # The public code minimises -Σ π_k log h_k, the paper Σ π_k log(π_k/h_k): they differ by the constant log K.
     assert_allclose(losses["balance"].item() + 1.5 * math.log(4), -1.5 * np.log(h).mean(), rtol=1e-5)
-    assert_allclose(history.mean(at.state, rows), p, rtol=1e-3)
+    assert_allclose(history.mean(step.state, rows), p, rtol=1e-3)
 
 
 def test_the_balance_of_the_public_code_has_the_gradient_of_class_balance() -> None:
@@ -51,8 +51,8 @@ def test_the_balance_of_the_public_code_has_the_gradient_of_class_balance() -> N
 def test_step_2_learns_the_soft_labels_alone() -> None:
     logits, labels = random_logits(2), random_labels(2)
     soft = torch.rand(5, 4, generator=torch.manual_seed(0)).softmax(1)
-    at = step(logits, labels, state={"soft_labels": soft})
-    losses = JointOptim().retraining_step(at)
+    step = make_step(logits, labels, state={"soft_labels": soft})
+    losses = JointOptim().retraining_step(step)
     expected = -(soft.double() * logits["raw/weak"].detach().double().log_softmax(1)).sum(1).mean()
     assert list(losses) == ["ce"]
     assert_allclose(losses["ce"].item(), expected, rtol=1e-5)
@@ -69,14 +69,14 @@ def test_without_regularisers_and_new_labels_it_is_cross_entropy() -> None:
 @pytest.mark.parametrize(("step1", "update_from", "epochs"), [(14, 3, 14), (12, 3, 13), (3, 1, 3), (1, 0, 2)])
 def test_labels_become_the_mean_of_the_last_ten_outputs_of_training(step1: int, update_from: int, epochs: int) -> None:
     """Replaced before each epoch, from one after `update_from` on; and once more before step 2."""
-    data = toy(unlabelled=5)
+    data = toy(unlabeled=5)
     config = replace(SHORT, epochs=epochs, batch_size=30, evaluate_every=epochs)
     trainer = make_trainer(JointOptim(step1=step1, update_from=update_from), data=data, config=config, dropout=0.3)
     said: list[list[Tensor]] = [[] for _ in range(60)]
 
     def listen(module: nn.Module, inputs: Any, output: Tensor) -> None:
         if module.training and trainer.epoch < min(step1, epochs - 1):  # what the last epoch says comes too late
-            order = trainer._scheduled(trainer.epoch).orders(trainer.state)["labelled"]
+            order = trainer._scheduled(trainer.epoch).orders(trainer.state)["labeled"]
             rows = order.epoch(trainer.epoch)[trainer.step]
             for row, logits in zip(rows, output.detach(), strict=True):
                 said[row].append(logits.double().softmax(0))

@@ -14,7 +14,7 @@ from engine.helpers import Recorder, assert_identical, make_trainer, network, to
 from numpy.testing import assert_allclose
 from torch import Tensor, nn
 
-from methods.reference import Array, random_labels, random_logits, softmax, step
+from methods.reference import Array, make_step, random_labels, random_logits, softmax
 from pars.engine import TrainConfig
 from pars.errors import UserError
 from pars.methods import Batch, Epoch, Method, Network, Setting, Step, Task
@@ -39,7 +39,7 @@ class Case:
     def __init__(self, seed: int, *, epoch: int = 0) -> None:
         self.logits, self.labels = random_logits(seed), random_labels(seed)
         state = {"bounds": BOUNDS, "table": TABLE, "noisy": torch.zeros(5)}
-        self.at = step(self.logits, self.labels, seed=seed, state=state, epoch=epoch)
+        self.at = make_step(self.logits, self.labels, seed=seed, state=state, epoch=epoch)
         self.x = self.logits["raw/weak"].detach().double().numpy()
         self.p = np.array([softmax(row) for row in self.x])
         self.y = np.eye(4)[self.labels.numpy()]
@@ -70,7 +70,7 @@ def test_a_bootstrap_step_weighs_labels_and_predictions_by_the_posterior(variant
     expected = delta * mean_ce(mixed, t) + (1 - delta) * mean_ce(mixed, t[partner])
     assert_allclose(losses["bootstrap"].item(), expected, rtol=1e-5)
     assert_allclose(losses["balance"].item(), 0.7 * balance(mixed), rtol=1e-4)
-    assert torch.equal(case.at.selections["clean"].ambiguous, torch.tensor(case.B < 0.5))
+    assert torch.equal(case.at.selections["clean"].selected, torch.tensor(case.B < 0.5))
     assert (case.at.net.forwards, case.at.net.backwards) == (10, 5)
 
 
@@ -128,10 +128,10 @@ def test_the_posterior_is_measured_with_running_statistics_and_predictions_with_
     x, labels = torch.randn(6, 4, generator=torch.manual_seed(0)), torch.tensor([0, 1, 2, 0, 1, 2])
     net = Network(module, copy.deepcopy(module))
     state = {"bounds": BOUNDS, "table": TABLE}
-    at = Step(
-        (net,), {"labelled": Batch(torch.arange(6), labels, lambda *_: x)}, state, np.random.default_rng(0), 0, 0, 0
+    step = Step(
+        (net,), {"labeled": Batch(torch.arange(6), labels, lambda *_: x)}, state, np.random.default_rng(0), 0, 0, 0
     )
-    found = MCorrection().doubts(at)
+    found = MCorrection().doubts(step)
     answers = [copy.deepcopy(module).train(mode)(x).detach().double().softmax(1).numpy() for mode in (False, True)]
     evaluated, trained = (
         doubted([-math.log(row[y]) for row, y in zip(p, labels.tolist(), strict=True)]) for p in answers
@@ -163,7 +163,7 @@ def test_without_doubts_and_balance_it_is_mixup(variant: str) -> None:
 def test_the_mixture_is_fitted_to_the_losses_of_labelled_rows_in_evaluation_mode() -> None:
     held = np.arange(60) % 7 == 0
     method = MCorrection(warm_up=2)
-    trainer = make_trainer(method, data=toy(unlabelled=10), held_out=held, plain_views=True)
+    trainer = make_trainer(method, data=toy(unlabeled=10), held_out=held, plain_views=True)
     for _ in range(2):
         trainer._run_epoch([])
     rows = np.flatnonzero(~held & (trainer.labels.numpy() >= 0))

@@ -21,34 +21,34 @@ EVERY_ROW = MentorNetPD(burn_in=0.0, early_dropout=0.0, dropout=0.0)
 def one_step(progress: float, *, before: float = 0.7, seed: int = 0, rows: int = 40) -> tuple[Step, list[float]]:
     logits, labels = random(seed, rows, 4), random_classes(seed, rows, 4)
     batch = (torch.arange(rows), labels, {"weak/0": logits.requires_grad_()})
-    at = step_of({"labelled": batch}, {"percentile_loss": torch.tensor(before)}, seed=seed, progress=progress)
-    return at, cross_entropies(logits.detach(), labels)
+    step = step_of({"labeled": batch}, {"percentile_loss": torch.tensor(before)}, seed=seed, progress=progress)
+    return step, cross_entropies(logits.detach(), labels)
 
 
 @pytest.mark.parametrize("p", [0.75, 0.5, 0.0, 1.0])
 def test_rows_with_losses_up_to_the_running_percentile_are_learned(p: float) -> None:
-    at, ce = one_step(0.5)
-    loss = replace(EVERY_ROW, percentile=p).step(at)["ce"]
+    step, ce = one_step(0.5)
+    loss = replace(EVERY_ROW, percentile=p).step(step)["ce"]
     threshold = 0.5 * 0.7 + 0.5 * float(np.percentile(ce, 100 * p))
-    assert_allclose(at.state["percentile_loss"].item(), threshold, rtol=1e-5)
+    assert_allclose(step.state["percentile_loss"].item(), threshold, rtol=1e-5)
     assert_allclose(loss.item(), sum(value for value in ce if value <= threshold) / 40, rtol=1e-5)
 
 
 def test_in_the_burn_in_every_loss_counts_while_the_percentile_is_already_followed() -> None:
-    at, ce = one_step(0.1)
-    loss = MentorNetPD(burn_in=0.2, early_dropout=0.0).step(at)["ce"]
+    step, ce = one_step(0.1)
+    loss = MentorNetPD(burn_in=0.2, early_dropout=0.0).step(step)["ce"]
     assert_allclose(loss.item(), np.mean(ce), rtol=1e-5)
-    assert_allclose(at.state["percentile_loss"].item(), 0.35 + 0.5 * np.percentile(ce, 75), rtol=1e-5)
+    assert_allclose(step.state["percentile_loss"].item(), 0.35 + 0.5 * np.percentile(ce, 75), rtol=1e-5)
 
 
 @pytest.mark.parametrize(("progress", "rows"), [(0.1, 20), (0.17, 38), (0.9, 38)])
 def test_a_random_share_of_rows_is_left_out_and_counts_in_the_mean(progress: float, rows: int) -> None:
     learned = []
     for seed in (0, 1):
-        at, ce = one_step(progress, seed=seed)
-        loss = MentorNetPD(burn_in=1.0).step(at)["ce"]
+        step, ce = one_step(progress, seed=seed)
+        loss = MentorNetPD(burn_in=1.0).step(step)["ce"]
         torch.autograd.backward(loss)
-        gradient = at.batch.weak.grad
+        gradient = step.batch.weak.grad
         assert gradient is not None
         learned.append(set(gradient.abs().amax(dim=1).nonzero()[:, 0].tolist()))
         assert len(learned[-1]) == rows

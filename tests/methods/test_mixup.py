@@ -11,7 +11,7 @@ import torch
 from numpy.testing import assert_allclose
 from torch import nn
 
-from methods.reference import random_labels, random_logits, softmax, step
+from methods.reference import make_step, random_labels, random_logits, softmax
 from pars.errors import UserError
 from pars.methods import Network, Setting
 from pars.methods.mixup import ENTRIES, Mixup
@@ -23,7 +23,7 @@ def test_a_step_is_both_labels_cross_entropy_on_mixed_inputs(seed: int) -> None:
     inputs, labels = random_logits(seed), random_labels(seed)
     torch.manual_seed(seed)
     module = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 4))
-    losses = Mixup(alpha=0.8).step(step(inputs, labels, seed=seed, net=Network(module, copy.deepcopy(module))))
+    losses = Mixup(alpha=0.8).step(make_step(inputs, labels, seed=seed, net=Network(module, copy.deepcopy(module))))
 
     rng = np.random.default_rng(seed)
     weight, partner = rng.beta(0.8, 0.8), rng.permutation(5)
@@ -52,7 +52,7 @@ def test_the_mixing_weight_is_not_folded_to_the_upper_half() -> None:
             return mixed
 
     for seed in range(40):
-        Mixup(alpha=0.8).step(step(inputs, labels, seed=seed, net=Network(Probe(), Probe())))
+        Mixup(alpha=0.8).step(make_step(inputs, labels, seed=seed, net=Network(Probe(), Probe())))
     assert 10 < sum(weight < 0.5 for weight in seen) < 30
 
 

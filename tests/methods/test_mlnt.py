@@ -126,18 +126,18 @@ def meta_step_of(method: MLNT, p: Problem, *, progress: float = 1.0, seed: int =
     net = Network(p.module, copy.deepcopy(p.module).requires_grad_(False))
     batch = Batch(torch.arange(6), p.labels, lambda *_: p.view)
     state = {"features": random(6, 5, seed=2)}
-    return Step((net,), {"labelled": batch}, state, np.random.default_rng(seed), 0, 0.5, progress)
+    return Step((net,), {"labeled": batch}, state, np.random.default_rng(seed), 0, 0.5, progress)
 
 
 def test_a_step_follows_cross_entropy_and_the_weighted_meta_gradient() -> None:
     method, p = MLNT(a=0.5, M=2, eta=0.3, neighbours=3), Problem(flat)
-    at = meta_step_of(method, p)
+    step = meta_step_of(method, p)
     p.sets = method.synthetic_labels(meta_step_of(method, p))  # the same draws
     p.teacher = copy.deepcopy(p.module)(p.view).detach().softmax(dim=1)
     exact = p.by_copies(0.5)
     plain = copy.deepcopy(p.module).double()
     torch.autograd.backward(F.cross_entropy(plain(p.view.double()), p.labels))
-    losses = method.meta_step(at)
+    losses = method.meta_step(step)
     torch.autograd.backward(sum(losses.values(), torch.zeros(())))
     found = {name: q.grad for name, q in p.module.named_parameters() if q.grad is not None}
     expected = {name: q.grad + 0.3 * exact[name] for name, q in plain.named_parameters() if q.grad is not None}
@@ -172,8 +172,8 @@ def test_synthetic_labels_are_those_of_near_rows_of_the_batch() -> None:
     rows = torch.arange(20).flip(0)[:n]
     batch = Batch(rows, labels, lambda *_: torch.zeros(n, 1))
     net = Network(nn.Identity(), nn.Identity())
-    at = Step((net,), {"labelled": batch}, {"features": features}, np.random.default_rng(7), 0, 0, 0)
-    found = method.synthetic_labels(at)
+    step = Step((net,), {"labeled": batch}, {"features": features}, np.random.default_rng(7), 0, 0, 0)
+    found = method.synthetic_labels(step)
     rng = np.random.default_rng(7)
     pick = rng.integers(3, size=(4, n))
     x = features[rows].double().numpy()
@@ -187,8 +187,8 @@ def test_synthetic_labels_are_those_of_near_rows_of_the_batch() -> None:
 def test_a_batch_of_one_row_keeps_its_label() -> None:
     batch = Batch(torch.tensor([0]), torch.tensor([2]), lambda *_: torch.zeros(1, 1))
     net = Network(nn.Identity(), nn.Identity())
-    at = Step((net,), {"labelled": batch}, {"features": random(1, 3)}, np.random.default_rng(0), 0, 0, 0)
-    assert torch.equal(MLNT(M=2).synthetic_labels(at), torch.tensor([[2], [2]]))
+    step = Step((net,), {"labeled": batch}, {"features": random(1, 3)}, np.random.default_rng(0), 0, 0, 0)
+    assert torch.equal(MLNT(M=2).synthetic_labels(step), torch.tensor([[2], [2]]))
 
 
 def run(method: Method, **options: Any) -> Trainer:
@@ -198,7 +198,7 @@ def run(method: Method, **options: Any) -> Trainer:
 
 
 def test_features_are_those_of_the_pretrained_network_and_outlive_it() -> None:
-    held, data = np.arange(60) % 7 == 0, toy(unlabelled=10)
+    held, data = np.arange(60) % 7 == 0, toy(unlabeled=10)
     method = MLNT(M=2, pretrain=2)
     trainer = make_trainer(method, data=data, held_out=held)
     trainer._run_epoch([])
@@ -216,8 +216,8 @@ class Twice(Method):
     def stages(self, task: Task) -> tuple[Stage, ...]:
         return Stage("first", 2, self.step), Stage("again", 2, self.step, restart="all")
 
-    def step(self, at: Step) -> Losses:
-        return {"ce": reduce.mean(cross_entropy(at.net(at.batch.weak), at.batch.labels))}
+    def step(self, step: Step) -> Losses:
+        return {"ce": reduce.mean(cross_entropy(step.net(step.batch.weak), step.batch.labels))}
 
 
 def test_without_the_meta_loss_it_is_cross_entropy_begun_anew() -> None:
@@ -232,10 +232,10 @@ def test_the_work_is_counted(second_order: bool) -> None:
     p, method = Problem(flat), MLNT(M=10, second_order=second_order)
     p.view = random(6, 32)
     p.module = build(ModelConfig(name="mlp", hidden=(32,) * 6, batch_norm=True), (32,), 3, seed=0)
-    cost, at = network_cost(p.module, p.view), meta_step_of(method, p)
+    cost, step = network_cost(p.module, p.view), meta_step_of(method, p)
     with FlopCounterMode(display=False) as counter:
-        torch.autograd.backward(sum(method.meta_step(at).values(), torch.zeros(())))
-    counted = at.net.forwards * cost.forward + at.net.backwards * cost.training
+        torch.autograd.backward(sum(method.meta_step(step).values(), torch.zeros(())))
+    counted = step.net.forwards * cost.forward + step.net.backwards * cost.training
     assert_allclose(counted, counter.get_total_flops(), rtol=0.1)
 
 

@@ -12,7 +12,7 @@ from engine.helpers import SHORT, Recorder, assert_identical, make_trainer, toy,
 from numpy.testing import assert_allclose
 from torch import Tensor
 
-from methods.reference import others, random_labels, random_logits, softmax, step
+from methods.reference import make_step, others, random_labels, random_logits, softmax
 from pars.errors import UserError
 from pars.methods import Epoch, Setting, State, Supervised, Sweep, Task
 from pars.methods.nlnl import NLNL, published
@@ -36,23 +36,23 @@ def epoch_of(state: State, given: Tensor, rows: Tensor, index: int = 0) -> Epoch
 def test_negative_learning_sums_over_draws_and_averages_over_believed_rows(ln_neg: int | None) -> None:
     logits, labels = random_logits(1), random_labels(1)
     believed = [True, False, True, True, False]
-    at = step(logits, labels, seed=4, state=state_of(5, believed))
-    losses = NLNL(ln_neg=ln_neg).negative_step(at)
+    step = make_step(logits, labels, seed=4, state=state_of(5, believed))
+    losses = NLNL(ln_neg=ln_neg).negative_step(step)
     drawn = others(labels.tolist(), 4, ln_neg or 4, np.random.default_rng(4))  # 1.1 per class: 4.4
     total = 0.0
     for i in range(5):
         p = softmax(logits["raw/weak"][i].detach().double().numpy())
         if believed[i]:
             total -= float(WEIGHTS[labels[i]]) * sum(math.log(max(1 - p[c], 1e-5)) for c in drawn[i])
-        assert_allclose(history.mean(at.state)[i], p, rtol=1e-3)  # unbelieved rows are remembered, too
+        assert_allclose(history.mean(step.state)[i], p, rtol=1e-3)  # unbelieved rows are remembered, too
     assert_allclose(losses["negative"].item(), total / 3, rtol=1e-5)
 
 
 def test_the_gradient_of_negative_learning_pushes_one_class_down_and_the_rest_up() -> None:
     """-log(1 - p_c): p_c on logit c, -p_c p_k/(1 - p_c) on the others; times w_y, over B."""
     logits, labels = random_logits(2), random_labels(2)
-    at = step(logits, labels, seed=5, state=state_of(5, [True] * 5))
-    torch.autograd.backward(NLNL(ln_neg=1).negative_step(at)["negative"])
+    step = make_step(logits, labels, seed=5, state=state_of(5, [True] * 5))
+    torch.autograd.backward(NLNL(ln_neg=1).negative_step(step)["negative"])
     p = logits["raw/weak"].detach().double().softmax(1)
     gradient = logits["raw/weak"].grad
     assert gradient is not None
@@ -66,15 +66,15 @@ def test_the_given_label_is_never_drawn() -> None:
     labels = random_labels(3, rows=64)
     sure = 15 * torch.eye(4)[labels]  # -log(1 - p_y) would be 11 here, and is 10⁻⁶ of other classes
     logits = random_logits(3, rows=64) | {"raw/weak": sure}
-    at = step(logits, labels, state=state_of(64, [True] * 64))
-    assert NLNL(ln_neg=50).negative_step(at)["negative"] < 1e-3
+    step = make_step(logits, labels, state=state_of(64, [True] * 64))
+    assert NLNL(ln_neg=50).negative_step(step)["negative"] < 1e-3
 
 
 def test_positive_learning_is_weighted_cross_entropy_of_believed_rows() -> None:
     logits, labels = random_logits(4), random_labels(4)
     believed = [False, True, False, True, True]
-    at = step(logits, labels, state=state_of(5, believed))
-    losses = NLNL().positive_step(at)
+    step = make_step(logits, labels, state=state_of(5, believed))
+    losses = NLNL().positive_step(step)
     log_p = logits["raw/weak"].detach().double().log_softmax(1)
     total = sum(-float(WEIGHTS[labels[i]] * log_p[i, labels[i]]) for i in range(5) if believed[i])
     assert_allclose(losses["positive"].item(), total / 3, rtol=1e-5)
@@ -87,7 +87,7 @@ def test_soft_labels_are_the_history_and_classes_are_weighted() -> None:
     for said in former:
         history.write(state, torch.arange(5), said)
     before = state["history"].clone()
-    losses = NLNL().soft_step(step(logits, labels, state=state))
+    losses = NLNL().soft_step(make_step(logits, labels, state=state))
     soft = torch.stack([said.double().softmax(1) for said in former]).mean(0)
     log_p = logits["raw/weak"].detach().double().log_softmax(1)
     assert_allclose(losses["soft"].item(), -(WEIGHTS.double() * soft * log_p).sum() / 5, rtol=1e-3)
@@ -156,7 +156,7 @@ def test_stages_fill_runs_of_any_length(epochs: int) -> None:
 def test_every_stage_trains_after_every_other() -> None:
     seen = Recorder()
     m, config = NLNL(lengths=(1, 1, 1, 1, 1)), replace(SHORT, epochs=5)
-    trainer = make_trainer(m, data=toy(unlabelled=9), watcher=seen, config=config)
+    trainer = make_trainer(m, data=toy(unlabeled=9), watcher=seen, config=config)
     trainer.run()
     assert [line["stage"] for line in seen.lines] == ["NL", "SelNL", "SelPL", "believed", "soft labels"]
     assert trainer.state["history_writes"].tolist() == [1] * 51 + [0] * 9  # of the fourth stage alone

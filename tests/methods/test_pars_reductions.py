@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from engine.helpers import assert_identical, make_trainer, toy, weights
 from torch import Tensor, nn
 
-from methods.reference import step
+from methods.reference import make_step
 from pars.engine import TrainConfig
-from pars.methods import PARS, Network, Supervised
+from pars.methods import PARS, Network, PARSFast, Supervised
 
 N_FEATURES, N_CLASSES, TAU = 6, 3, 0.5
 
@@ -43,8 +43,8 @@ def draws(n_steps: int) -> list[tuple[dict[str, Tensor], Tensor]]:
 def fixmatch(module: nn.Module, views: dict[str, Tensor], labels: Tensor) -> tuple[Tensor, float]:
     """FixMatch (Sohn et al. 2020) written out, and the share of rows above the threshold."""
     parts = [views["raw/weak"], views["more/weak"], views["more/strong"]]
-    labelled, weak, strong = module(torch.cat(parts)).split([8, 24, 24])
-    supervised = F.cross_entropy(labelled, labels)
+    labeled, weak, strong = module(torch.cat(parts)).split([8, 24, 24])
+    supervised = F.cross_entropy(labeled, labels)
     confidence, pseudo_labels = weak.detach().softmax(1).max(1)
     sure = (confidence > TAU).float()
     consistency = (F.cross_entropy(strong, pseudo_labels, reduction="none") * sure).sum() / len(strong)
@@ -53,11 +53,11 @@ def fixmatch(module: nn.Module, views: dict[str, Tensor], labels: Tensor) -> tup
 
 def test_without_negatives_balance_and_raw_selection_it_is_fixmatch() -> None:
     ours, theirs = small_network(), small_network()
-    method = PARS.paper(tau=TAU, lambda_N=0, lambda_R=0, robust="ce", raw_anchor="all", min_share=1.0)
+    method = PARS(tau=TAU, lambda_N=0, lambda_R=0, robust="ce", raw_weight="one", trust="full", teacher="current")
     optimisers = [torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9, nesterov=True) for m in (ours, theirs)]
     net, shares = Network(ours, copy.deepcopy(ours)), []
     for views, labels in draws(8):
-        losses = method.main_step(step(views, labels, net=net))
+        losses = method.main_step(make_step(views, labels, net=net))
         naive, share = fixmatch(theirs, views, labels)
         shares.append(share)
         assert_totals_agree(losses["raw"] + losses["pseudo"], naive)
@@ -91,7 +91,7 @@ def test_pars_without_pseudo_labels_and_negatives_is_training_with_the_robust_lo
     trainers = [
         make_trainer(method, data=toy(), config=config)
         for method in (
-            PARS(warm_up=1, pseudo=False, raw_negative="none", raw_anchor="all", min_share=0.0),
+            PARS(warm_up=1, pseudo=False, raw_negative="none", min_share=0.0),
             Supervised(loss="nce+mae"),
         )
     ]
@@ -100,19 +100,14 @@ def test_pars_without_pseudo_labels_and_negatives_is_training_with_the_robust_lo
     assert_identical(*(trainer.tensors() for trainer in trainers))
 
 
-def test_late_from_the_beginning_is_learning_from_shared_labels_with_the_late_threshold() -> None:
+def test_agreement_from_the_start_differs_from_agreement_late_and_never() -> None:
     config = TrainConfig(epochs=4, batch_size=16, lr=0.1, ema=0.9)
-    shared = PARS(warm_up=1, raw_anchor="agreeing", tau=0.5)
-    methods = (
-        shared,
-        PARS(warm_up=1, late=0.0, late_tau=0.5),
-        PARS(warm_up=1, late=0.6, late_tau=0.5),
-        PARS(warm_up=1),
-    )
-    trainers = [make_trainer(method, data=toy(), config=config) for method in methods]
+    trainers = [
+        make_trainer(PARSFast(warm_up=1, agreement_start=start, agreement_tau=0.5), data=toy(), config=config)
+        for start in (0.0, 0.6, 1.0)
+    ]
     for trainer in trainers:
         trainer.run()
-    agreeing, from_the_start, in_the_end, never = (weights(trainer) for trainer in trainers)
-    assert_identical(agreeing, from_the_start)
-    for other in (agreeing, never):
-        assert any(not torch.equal(tensor, other[name]) for name, tensor in in_the_end.items())
+    from_the_start, late, never = (weights(trainer) for trainer in trainers)
+    for other in (from_the_start, never):
+        assert any(not torch.equal(tensor, other[name]) for name, tensor in late.items())

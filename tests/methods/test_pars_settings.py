@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 import torch
 
 from pars.errors import UserError
-from pars.methods import PARS, Draw, Task
-from pars.methods.parts import priority
+from pars.methods import PARS, Draw, PARSFast, PARSPaper, Task
+from pars.methods.parts import gradient_norm_sampling
 from pars.noise import NoiseConfig
-from pars.run import preset
+from pars.run import PRESETS, preset
 
 
 def task(epochs: int = 100) -> Task:
@@ -22,18 +23,29 @@ def lengths(method: Any, epochs: int = 100) -> list[tuple[str, int]]:
     return [(stage.name, stage.epochs) for stage in method.stages(task(epochs))]
 
 
-def test_the_paper_variant_has_the_papers_values() -> None:
-    m = PARS.paper()
-    assert (m.tau, m.lambda_S, m.lambda_N, m.lambda_R, m.mu, m.robust) == (0.95, 1.0, 0.1, 1.0, 3.0, "nce+mae")
-    assert (m.raw_anchor, m.raw_weight, m.min_share, m.teacher) == ("ambiguous", "one", 0.0, "current")
-    assert (m.mask_view, m.balance_memory, m.late) == ("weak", 0.0, 1.0)
-    assert (m.joint_forward, m.pool, m.ramp, m.negatives) == (True, "all", 0.0, 1)
-    assert (m.pseudo, m.raw_negative, m.pseudo_negative, m.pseudo_positive) == (True, "complement", True, "ce")
+def test_the_paper_variant_has_the_papers_values_and_no_others() -> None:
+    assert asdict(PARSPaper()) == {
+        "tau": 0.95,
+        "lambda_S": 1.0,
+        "lambda_N": 0.1,
+        "lambda_R": 1.0,
+        "mu": 3.0,
+        "robust": "nce+mae",
+        "warm_up": None,
+        "warm_up_share": 0.4,
+        "pseudo": True,
+        "raw_negative": "complement",
+        "pseudo_negative": True,
+        "pseudo_positive": "ce",
+    }
 
 
-def test_the_paper_variant_can_be_changed() -> None:
-    m = PARS.paper(tau=0.8, joint_forward=False)
-    assert (m.tau, m.joint_forward, m.raw_anchor) == (0.8, False, "ambiguous")
+@pytest.mark.parametrize("name", [name for name in PRESETS if "cifar100" not in name])
+def test_in_every_preset_the_paper_variant_has_a_robust_loss_of_the_paper(name: str) -> None:
+    method = preset(name)(NoiseConfig(kind="symmetric", rate=0.5), "pars-paper").method
+    assert type(method) is PARSPaper
+    assert method.robust == "nce+mae"
+    assert method.tau == 0.95
 
 
 @pytest.mark.parametrize(
@@ -51,7 +63,7 @@ def test_the_paper_variant_can_be_changed() -> None:
 def test_the_cifar_recipes_warm_up_as_long_as_the_paper(name: str, kind: Any, rate: float, warm_up: int) -> None:
     config = preset(name)(NoiseConfig(kind=kind, rate=rate))
     assert lengths(config.method, config.train.epochs) == [("warm-up", warm_up), ("main", 100 - warm_up)]
-    assert isinstance(config.method, PARS)
+    assert type(config.method) is PARSPaper
     assert config.method.robust == ("nce+mae" if name == "cifar10" else "10*nce+mae")
 
 
@@ -62,16 +74,16 @@ def test_without_a_number_the_warm_up_is_a_share_of_the_run() -> None:
 
 
 def test_only_the_main_stage_draws_a_second_batch_and_only_if_it_needs_one() -> None:
-    assert [stage.draws for stage in PARS.paper().stages(task())] == [{}, {"more": Draw("all", 3.0)}]
-    assert [stage.draws for stage in PARS(mu=2.5).stages(task())] == [{}, {"more": Draw("all", 2.5)}]
-    assert [stage.draws for stage in PARS(pool="batch").stages(task())] == [{}, {}]
+    assert [stage.draws for stage in PARSPaper().stages(task())] == [{}, {"unlabeled": Draw("all", 3.0)}]
+    assert [stage.draws for stage in PARS(mu=2.5).stages(task())] == [{}, {"unlabeled": Draw("all", 2.5)}]
+    assert [stage.draws for stage in PARSFast(sampling="uniform").stages(task())] == [{}, {}]
     assert [stage.draws for stage in PARS(pseudo=False).stages(task())] == [{}, {}]
 
 
-def test_only_the_main_stage_draws_what_is_useful() -> None:
-    first, second = PARS(draw="useful", pool="batch").stages(task())
+def test_only_the_main_stage_samples_by_gradient_norm() -> None:
+    first, second = PARSFast().stages(task())
     assert first.draws == {}
-    assert second.draws == {"labelled": Draw(priority.drawn_rows)}
+    assert second.draws == {"labeled": Draw(gradient_norm_sampling.drawn_rows)}
 
 
 @pytest.mark.parametrize(
@@ -82,7 +94,6 @@ def test_only_the_main_stage_draws_what_is_useful() -> None:
         ({"tau": float("nan")}, r"method\.tau is nan"),
         ({"warm_up_share": 2}, r"method\.warm_up_share is 2"),
         ({"min_share": 1.5}, r"method\.min_share is 1\.5"),
-        ({"ramp": -1}, r"method\.ramp is -1"),
         ({"balance_memory": 1.5}, r"method\.balance_memory is 1\.5, expected a number from 0 to 1"),
         ({"lambda_S": -1}, r"method\.lambda_S is -1, expected a number of at least 0"),
         ({"lambda_N": -0.1}, r"method\.lambda_N is -0\.1"),
@@ -90,21 +101,17 @@ def test_only_the_main_stage_draws_what_is_useful() -> None:
         ({"mu": 0}, r"method\.mu is 0"),
         ({"mu": float("inf")}, r"method\.mu is inf.* at most 1000"),
         ({"mu": 1e300}, r"method\.mu is 1e\+300"),
-        ({"negatives": 10**9}, r"method\.negatives is 10+, .* at most 1000"),
         ({"lambda_S": 1e300}, r"method\.lambda_S is 1e\+300, expected a number of at least 0 and at most 1e\+06"),
         ({"mu": float("nan")}, r"method\.mu is nan"),
-        ({"negatives": 0}, r"method\.negatives is 0"),
         ({"momentum": 1}, r"method\.momentum is 1"),
-        ({"late": 1.1}, r"method\.late is 1\.1, expected a number from 0 to 1"),
-        ({"late_tau": -1}, r"method\.late_tau is -1"),
-        ({"shared": 0.5}, r"method\.shared is 0\.5, expected 1 with late = 1"),
-        ({"shared": 1.1}, r"method\.shared is 1\.1, expected a number from 0 to 1"),
+        ({"agreement_start": 1.1}, r"method\.agreement_start is 1\.1, expected a number from 0 to 1"),
+        ({"agreement_tau": -1}, r"method\.agreement_tau is -1"),
         ({"robust": "ncee"}, r"no loss 'ncee'"),
     ],
 )
 def test_a_wrong_value_is_named(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said):
-        PARS(**changes)
+        PARSFast(**changes)
 
 
 @pytest.mark.parametrize("warm_up", [-1, 11])

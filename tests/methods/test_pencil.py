@@ -11,7 +11,7 @@ from engine.helpers import SHORT, assert_identical, make_trainer, toy, weights
 from numpy.testing import assert_allclose
 from torch import Tensor
 
-from methods.reference import random_labels, random_logits, step
+from methods.reference import make_step, random_labels, random_logits
 from pars.engine import TrainConfig
 from pars.errors import UserError
 from pars.methods import Setting, Supervised, Task
@@ -48,8 +48,8 @@ def test_the_second_stage_descends_one_loss_in_weights_and_labels(compatibility:
     m = PENCIL(alpha=0.3, beta=0.7, compatibility=compatibility, scaling=scaling)
     logits, labels = random_logits(1), random_labels(1)
     kept = 3 * torch.randn(12, 4, generator=torch.manual_seed(2))
-    at = step(logits, labels, rows=ROWS, state={"label_logits": kept.clone()})
-    losses = m.label_step(at)
+    step = make_step(logits, labels, rows=ROWS, state={"label_logits": kept.clone()})
+    losses = m.label_step(step)
     torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
 
     f, y = logits["raw/weak"].detach().double().requires_grad_(), kept[ROWS].double().requires_grad_()
@@ -58,7 +58,7 @@ def test_the_second_stage_descends_one_loss_in_weights_and_labels(compatibility:
     assert list(losses) == list(right)
     for name, loss in losses.items():
         assert_allclose(loss.item(), right[name].item(), rtol=1e-5)
-    (learned,) = at.row_parameters
+    (learned,) = step.row_parameters
     assert (learned.name, learned.lr) == ("label_logits", m.lambda_labels)
     assert torch.equal(learned.rows, ROWS)
     for ours, exact in ((logits["raw/weak"].grad, f.grad), (learned.values.grad, y.grad)):
@@ -74,9 +74,9 @@ def test_the_first_step_of_labels_is_small_and_has_a_closed_form() -> None:
     logits = random_logits(3, rows=n, classes=k, size=9.0)
     labels = random_labels(3, rows=n, classes=k)
     state = m.initial_state(Task(n, k, labels, 10))
-    at = step(logits, labels, state=state)
-    torch.stack(list(m.label_step(at).values())).sum().backward()  # type: ignore[no-untyped-call]
-    (learned,) = at.row_parameters
+    step = make_step(logits, labels, state=state)
+    torch.stack(list(m.label_step(step).values())).sum().backward()  # type: ignore[no-untyped-call]
+    (learned,) = step.row_parameters
     assert learned.values.grad is not None
     moved = -learned.lr * learned.values.grad
 
@@ -111,12 +111,12 @@ def test_the_first_stage_is_cross_entropy() -> None:
 def test_in_the_third_stage_labels_stay_and_are_learned() -> None:
     logits, labels = random_logits(5), random_labels(5)
     kept = torch.randn(12, 4, generator=torch.manual_seed(6))
-    at = step(logits, labels, rows=ROWS, state={"label_logits": kept.clone()})
-    losses = PENCIL().fine_tuning_step(at)
+    step = make_step(logits, labels, rows=ROWS, state={"label_logits": kept.clone()})
+    losses = PENCIL().fine_tuning_step(step)
     right = expected(PENCIL(), logits["raw/weak"].detach().double(), kept[ROWS].double(), labels)
     assert_allclose(losses["kl"].item(), right["kl"].item(), rtol=1e-5)
     assert list(losses) == ["kl"]
-    assert not at.row_parameters
+    assert not step.row_parameters
 
 
 def test_the_third_stage_has_a_rate_of_its_own_that_never_becomes_zero() -> None:

@@ -109,11 +109,11 @@ def test_a_mixmatch_step_weighs_classes_and_sharpens_guesses(progress: float, al
     labels, c = torch.tensor([2, 0, 3, 2]), torch.tensor([0.5, 1.5, 3.0, 0.0])
     state = {"confident": torch.arange(N) < 4, "class_weights": c}
     batches = {
-        "labelled": (torch.arange(4), labels, {f"weak/{i}": view for i, view in enumerate(x)}),
+        "labeled": (torch.arange(4), labels, {f"weak/{i}": view for i, view in enumerate(x)}),
         "unconfident": (torch.arange(4, 7), labels[:3], {f"weak/{i}": view for i, view in enumerate(u)}),
     }
-    at = step_of(batches, state, seed=2, progress=progress, stage_progress=0.1)
-    losses = PES(lambda_u=20.0, ramp=0.4, T=0.5).mixmatch_step(at)
+    step = step_of(batches, state, seed=2, progress=progress, stage_progress=0.1)
+    losses = PES(lambda_u=20.0, ramp=0.4, T=0.5).mixmatch_step(step)
     rng = np.random.default_rng(2)
     share = rng.beta(alpha, alpha)
     share = max(share, 1 - share)
@@ -133,15 +133,15 @@ def test_a_mixmatch_step_weighs_classes_and_sharpens_guesses(progress: float, al
             error += float(((p - t) ** 2).sum()) / (6 * K)
     assert_allclose(losses["confident"], entropy, rtol=1e-5)
     assert_allclose(losses["guessed"], 20 * 0.25 * error, rtol=1e-5)
-    assert (at.net.forwards, at.net.backwards) == (6, 14)
+    assert (step.net.forwards, step.net.backwards) == (6, 14)
 
 
 def test_without_mixmatch_a_step_is_the_weighted_mean_of_cross_entropy() -> None:
     logits, labels, c = random(3, 5, K), random_classes(3, 5, K), torch.tensor([0.5, 1.5, 8.0, 0.7])
     state = {"confident": torch.ones(5, dtype=torch.bool), "class_weights": c}
-    at = step_of({"labelled": (torch.arange(5), labels, {"weak/0": logits})}, state)
+    step = step_of({"labeled": (torch.arange(5), labels, {"weak/0": logits})}, state)
     expected = torch.nn.functional.cross_entropy(logits.double(), labels, weight=c.double())
-    assert_allclose(PES(semi=False).confident_step(at)["confident"], expected, rtol=1e-5)
+    assert_allclose(PES(semi=False).confident_step(step)["confident"], expected, rtol=1e-5)
 
 
 class Snapshots(Recorder):
@@ -171,7 +171,7 @@ def changed(before: dict[str, Tensor], after: dict[str, Tensor]) -> set[str]:
 
 @pytest.mark.parametrize("semi", [True, False])
 def test_refining_trains_a_fresh_head_alone_and_then_the_body_alone(semi: bool) -> None:
-    seen = watched(PES(T1=2, T2=2, semi=semi), data=toy(unlabelled=6))
+    seen = watched(PES(T1=2, T2=2, semi=semi), data=toy(unlabeled=6))
     last = "mixmatch" if semi else "confident"
     assert [line["stage"] for line in seen.lines] == ["train"] * 2 + ["refine"] * 2 + [last] * 2
     every = set(seen.after[0])

@@ -9,16 +9,16 @@ import torch
 from engine.helpers import Recorder, make_trainer, toy
 from numpy.testing import assert_allclose
 
-from methods.reference import random_labels, random_logits, step
+from methods.reference import make_step, random_labels, random_logits
 from pars.engine import TrainConfig
 from pars.errors import UserError
-from pars.methods import PARS, REGISTRY, Setting, Supervised, Task, by_name
+from pars.methods import PARS, REGISTRY, PARSPaper, Setting, Supervised, Task, by_name
 
 
 @pytest.mark.parametrize("name", REGISTRY)
 def test_every_method_trains_on_any_rows(name: str) -> None:
     seen = Recorder()
-    data = toy(unlabelled=12)
+    data = toy(unlabeled=12)
     trainer = make_trainer(by_name(name), data=data, config=TrainConfig(epochs=2, batch_size=16, lr=0.1), watcher=seen)
     before = [{key: t.clone() for key, t in net.module.state_dict().items()} for net in trainer.nets]
     trainer.run()
@@ -31,7 +31,7 @@ def test_every_method_trains_on_any_rows(name: str) -> None:
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(
-        UserError, match=r"unknown method 'parz'; did you mean 'pars'\? there are: .*pars, pars-paper, ce, warmup"
+        UserError, match=r"unknown method 'parz'; did you mean 'pars'\? there are: .*pars, pars-paper, pars-fast, ce"
     ):
         by_name("parz")
 
@@ -40,19 +40,19 @@ def test_names_mean_what_they_say() -> None:
     assert by_name("ce") == Supervised(loss="ce")
     assert by_name("warmup", Setting("cifar100")) == Supervised(loss="10*nce+mae")
     assert by_name("pars") == PARS()
-    assert by_name("pars-paper", Setting("cifar10")) == PARS.paper(warm_up=25)
+    assert by_name("pars-paper", Setting("cifar10")) == PARSPaper(warm_up=25)
 
 
 def test_supervised_training_minimises_the_mean_loss_on_given_labels() -> None:
     logits, labels = random_logits(5), random_labels(5)
     (stage,) = Supervised(loss="ce").stages(Task(n_rows=5, n_classes=4, labels=labels, epochs=7))
-    at = step(logits, labels)
-    losses = stage.step(at)
+    step = make_step(logits, labels)
+    losses = stage.step(step)
     p = logits["raw/weak"].detach().double().softmax(1)
     assert (stage.epochs, stage.draws) == (7, {})
     assert_allclose(losses["raw"].item(), -sum(math.log(p[i, y]) for i, y in enumerate(labels.tolist())) / 5, rtol=1e-5)
-    assert torch.equal(at.selections["raw"].ambiguous, p.amax(1) > 0.95)
-    assert (at.net.forwards, at.net.backwards) == (0, 5)
+    assert torch.equal(step.selections["raw"].selected, p.amax(1) > 0.95)
+    assert (step.net.forwards, step.net.backwards) == (0, 5)
 
 
 def test_supervised_training_with_an_unknown_loss_is_refused() -> None:

@@ -12,7 +12,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-from methods.reference import Array, random_labels, random_logits, softmax, step
+from methods.reference import Array, make_step, random_labels, random_logits, softmax
 from pars.methods import Setting, Supervised, Task
 from pars.methods.robust_losses import ENTRIES
 
@@ -62,7 +62,7 @@ def test_a_step_is_the_mean_of_the_published_loss(name: str, data: Literal["cifa
     definition = DEFINITIONS[name][data == "cifar100"]
     rows = logits["raw/weak"].detach().double().numpy()
     expected = np.mean([definition(softmax(row), y) for row, y in zip(rows, labels.tolist(), strict=True)])
-    assert_allclose(stage.step(step(logits, labels))["raw"].item(), expected, rtol=1e-4)
+    assert_allclose(stage.step(make_step(logits, labels))["raw"].item(), expected, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", BY_NAME)
@@ -81,5 +81,5 @@ def test_symmetric_noise_only_shifts_and_scales_what_is_minimised(name: str) -> 
     sums = []
     for seed in range(3):
         logits = random_logits(seed, rows=1, classes=10)
-        sums.append(sum(stage.step(step(logits, torch.tensor([k])))["raw"].item() for k in range(10)))
+        sums.append(sum(stage.step(make_step(logits, torch.tensor([k])))["raw"].item() for k in range(10)))
     assert_allclose(sums, sums[0], rtol=1e-5)

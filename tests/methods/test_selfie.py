@@ -53,38 +53,41 @@ def hand_made(seed: int, tau: float) -> tuple[Step, Tensor, Tensor]:
         "predictions": predictions,
         "corrected": torch.tensor([-1, 1, 2, -1, -1, -1, 0, -1, -1, -1, 3, 0]),
     }
-    return step_of({"labelled": (rows, given, {"weak/0": logits})}, state), logits, given
+    return step_of({"labeled": (rows, given, {"weak/0": logits})}, state), logits, given
 
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("tau", [0.0, 0.3, 0.8])
 def test_clean_and_refurbishable_rows_are_learned_with_their_own_labels(seed: int, tau: float) -> None:
-    at, logits, given = hand_made(seed, tau)
-    old = {name: tensor.clone() for name, tensor in at.state.items()}
-    loss = SELFIE(q=3).step(at, warm_up=0)["ce"]
+    step, logits, given = hand_made(seed, tau)
+    old = {name: tensor.clone() for name, tensor in step.state.items()}
+    loss = SELFIE(q=3).step(step, warm_up=0)["ce"]
     clean = smallest(cross_entropies(logits, given), math.ceil((1 - tau) * 8 - 1e-9))
     values = []
-    for i, row in enumerate(at.batch.rows.tolist()):
+    for i, row in enumerate(step.batch.rows.tolist()):
         votes = set(old["predictions"][row].tolist())
         c = votes.pop() if len(votes) == 1 else int(old["corrected"][row])
-        assert int(at.state["corrected"][row]) == c
-        assert at.state["predictions"][row].tolist() == [*old["predictions"][row].tolist()[1:], int(logits[i].argmax())]
+        assert int(step.state["corrected"][row]) == c
+        assert step.state["predictions"][row].tolist() == [
+            *old["predictions"][row].tolist()[1:],
+            int(logits[i].argmax()),
+        ]
         if c != -1 or i in clean:
             label = torch.tensor([int(given[i]) if c == -1 else c])
             values += cross_entropies(logits[i : i + 1], label)
     assert_allclose(loss.item(), np.mean(values), rtol=1e-5)
-    others = [row for row in range(12) if row not in at.batch.rows.tolist()]
-    assert all(torch.equal(at.state[name][others], old[name][others]) for name in ("corrected", "predictions"))
+    others = [row for row in range(12) if row not in step.batch.rows.tolist()]
+    assert all(torch.equal(step.state[name][others], old[name][others]) for name in ("corrected", "predictions"))
 
 
 def test_the_warm_up_learns_every_row_corrected_where_it_was_and_corrects_none() -> None:
-    at, logits, given = hand_made(1, 0.5)
-    before = at.state["corrected"].clone()
-    loss = SELFIE(q=3).step(at, warm_up=1)["ce"]
-    labels = torch.where(before[at.batch.rows] >= 0, before[at.batch.rows], given)
+    step, logits, given = hand_made(1, 0.5)
+    before = step.state["corrected"].clone()
+    loss = SELFIE(q=3).step(step, warm_up=1)["ce"]
+    labels = torch.where(before[step.batch.rows] >= 0, before[step.batch.rows], given)
     assert_allclose(loss.item(), np.mean(cross_entropies(logits, labels)), rtol=1e-5)
-    assert torch.equal(at.state["corrected"], before)
-    assert torch.equal(at.state["predictions"][at.batch.rows, -1], logits.argmax(dim=1))
+    assert torch.equal(step.state["corrected"], before)
+    assert torch.equal(step.state["predictions"][step.batch.rows, -1], logits.argmax(dim=1))
 
 
 def test_a_restart_keeps_corrections_forgets_predictions_and_lowers_tau() -> None:

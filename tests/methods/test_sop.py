@@ -10,7 +10,7 @@ from engine.helpers import SHORT, make_trainer, weights
 from numpy.testing import assert_allclose
 from torch import Tensor
 
-from methods.reference import random_labels, random_logits, step
+from methods.reference import make_step, random_labels, random_logits
 from pars.errors import UserError
 from pars.methods import Setting, Step, Supervised
 from pars.methods.sop import SOP, published, published_plus
@@ -28,7 +28,7 @@ def values(seed: int) -> tuple[Tensor, Tensor]:
 
 def step_of(seed: int) -> tuple[Step, dict[str, Tensor], Tensor, Tensor, Tensor]:
     logits, labels, (u, v) = random_logits(seed), random_labels(seed), values(seed)
-    return step(logits, labels, rows=ROWS, state={"u": u.clone(), "v": v.clone()}), logits, labels, u, v
+    return make_step(logits, labels, rows=ROWS, state={"u": u.clone(), "v": v.clone()}), logits, labels, u, v
 
 
 def expected(labels: list[int], weak: Tensor, strong: Tensor, u: Tensor, v: Tensor) -> dict[str, Tensor]:
@@ -57,8 +57,8 @@ def expected(labels: list[int], weak: Tensor, strong: Tensor, u: Tensor, v: Tens
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_losses_and_all_gradients_are_those_of_the_equations(seed: int) -> None:
-    at, logits, labels, u, v = step_of(seed)
-    losses = PLUS.step(at)
+    step, logits, labels, u, v = step_of(seed)
+    losses = PLUS.step(step)
     torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
     given = (logits["raw/weak"], logits["raw/strong"], u[ROWS], v[ROWS])
     exact = [tensor.detach().double().requires_grad_() for tensor in given]
@@ -69,7 +69,7 @@ def test_losses_and_all_gradients_are_those_of_the_equations(seed: int) -> None:
     for name, loss in losses.items():
         offset = 0.1 * log_k if name == "balance" else 0.0
         assert_allclose(loss.item() + offset, right[name].item(), rtol=1e-4)
-    of_u, of_v = at.row_parameters
+    of_u, of_v = step.row_parameters
     assert [(p.name, p.lr) for p in (of_u, of_v)] == [("u", 3.0), ("v", 7.0)]
     for ours, there in zip((logits["raw/weak"], logits["raw/strong"], of_u.values, of_v.values), exact, strict=True):
         assert ours.grad is not None
@@ -84,9 +84,9 @@ def gradients(loss: Tensor, *inputs: Tensor) -> list[bool]:
 
 
 def test_v_is_learned_by_the_second_loss_only_and_the_network_not_by_it() -> None:
-    at, logits, *_ = step_of(3)
-    losses = PLUS.step(at)
-    u, v = (p.values for p in at.row_parameters)
+    step, logits, *_ = step_of(3)
+    losses = PLUS.step(step)
+    u, v = (p.values for p in step.row_parameters)
     places = (logits["raw/weak"], logits["raw/strong"], u, v)
     assert gradients(losses["ce"], *places) == [True, False, True, False]
     assert gradients(losses["noise"], *places) == [False, False, True, True]
@@ -96,9 +96,9 @@ def test_v_is_learned_by_the_second_loss_only_and_the_network_not_by_it() -> Non
 
 def test_the_gradient_of_v_has_a_closed_form_and_none_at_the_given_label() -> None:
     """d/dv_k of (1/B) (g_k - v_k²)² = -4/B · v_k (g_k - v_k²), g being the one-hot prediction, where v_k² < 1."""
-    at, logits, labels, _, v = step_of(4)
-    torch.autograd.backward(SOP().step(at)["noise"])
-    gradient = at.row_parameters[1].values.grad
+    step, logits, labels, _, v = step_of(4)
+    torch.autograd.backward(SOP().step(step)["noise"])
+    gradient = step.row_parameters[1].values.grad
     assert gradient is not None
     there = v[ROWS].double()
     guess = torch.eye(4, dtype=torch.float64)[logits["raw/weak"].argmax(1)]
@@ -136,12 +136,12 @@ def test_noise_vectors_begin_tiny_by_the_run_s_seed_and_leave() -> None:
 
 
 def test_without_plus_no_strong_view_is_made() -> None:
-    at, _, _, _, _ = step_of(5)
-    assert list(SOP().step(at)) == ["ce", "noise"]
-    assert at.net.backwards == 5
-    at, _, _, _, _ = step_of(5)
-    PLUS.step(at)
-    assert at.net.backwards == 10
+    step, _, _, _, _ = step_of(5)
+    assert list(SOP().step(step)) == ["ce", "noise"]
+    assert step.net.backwards == 5
+    step, _, _, _, _ = step_of(5)
+    PLUS.step(step)
+    assert step.net.backwards == 10
 
 
 def test_evidence_is_the_noise_of_each_label() -> None:

@@ -109,8 +109,8 @@ def test_a_step_is_cross_entropy_on_two_mixed_strong_views() -> None:
     views = {"strong/0": random(3, 5, K), "strong/1": random(4, 5, K)}
     rows, labels = torch.tensor([9, 3, 7, 0, 9]), random_classes(5, 10, K)
     state = {"labels": labels, "chosen": torch.ones(10, dtype=torch.bool)}
-    at = step_of({"labelled": (rows, torch.full((5,), -1), views)}, state, seed=3)
-    losses = SSR(alpha=2.0).step(at)
+    step = step_of({"labeled": (rows, torch.full((5,), -1), views)}, state, seed=3)
+    losses = SSR(alpha=2.0).step(step)
     rng = np.random.default_rng(3)
     share = rng.beta(2.0, 2.0)
     share = max(share, 1 - share)
@@ -132,8 +132,8 @@ def test_the_strong_view_predicts_the_weak_views_projection_and_not_the_reverse(
     views = {"weak/0": weak, "strong/0": strong, "strong/1": strong}
     rows = (torch.arange(7), torch.full((7,), -1), views)
     state = {"labels": random_classes(8, 7, 3), "chosen": torch.ones(7, dtype=torch.bool)}
-    at = step_of({"labelled": rows, "all": rows}, state, net=Network(module, module, attached))
-    loss = method.step(at)["fc"]
+    step = step_of({"labeled": rows, "all": rows}, state, net=Network(module, module, attached))
+    loss = method.step(step)["fc"]
     torch.autograd.backward(loss)
     assert weak.grad is None
     assert strong.grad is not None

@@ -9,7 +9,7 @@ import torch
 from engine.helpers import SHORT, network, toy, views
 from torch import Tensor, nn
 
-from methods.reference import AsIs, step
+from methods.reference import AsIs, make_step
 from pars.engine import TrainConfig, Trainer
 from pars.methods import Losses, Network, Step, Supervised
 
@@ -42,13 +42,13 @@ def two_network_step(
     shown = {"raw/weak": torch.zeros(len(labels), 1), "more/weak": torch.zeros(0, 1)}
     kept = {"forget_rate": torch.tensor(forget_rate, dtype=torch.float64)}
     nets = tuple(Network(Says(each.clone()), AsIs()) for each in logits)
-    return step(shown, labels, nets=nets, state=kept | dict(state or {}))
+    return make_step(shown, labels, nets=nets, state=kept | dict(state or {}))
 
 
-def gradients(at: Step, losses: Losses) -> list[Tensor]:
+def gradients(step: Step, losses: Losses) -> list[Tensor]:
     """Of the sum of the losses, in the logits of each network."""
     torch.autograd.backward(list(losses.values()))
-    return [each.grad for net in at.nets for each in net.module.parameters() if each.grad is not None]
+    return [each.grad for net in step.nets for each in net.module.parameters() if each.grad is not None]
 
 
 def cross_entropies(logits: Tensor, labels: Tensor) -> list[float]:

@@ -17,7 +17,7 @@ from pars.cli.train import parser, resolve
 from pars.data import Dataset, Split
 from pars.engine import Interrupted, load_tensors
 from pars.errors import UserError
-from pars.methods import PARS
+from pars.methods import PARS, PARSFast
 from pars.models import Convolution, ModelConfig
 from pars.models.whitening import patch_covariance, whitening_filters
 from pars.noise import NoiseConfig
@@ -33,8 +33,8 @@ def small(holdout: float = 0.0) -> run.RunConfig:
     train = replace(config.train, epochs=2, batch_size=16, steps_per_epoch=4)
     data, model = replace(config.data, holdout=holdout), replace(config.model, width=4)
     method = config.method
-    assert isinstance(method, PARS)
-    method = replace(method, warm_up=1, tau=0.2, late=0.6)  # as in a long run
+    assert isinstance(method, PARSFast)
+    method = replace(method, warm_up=1, tau=0.2, agreement_start=0.6)  # as in a long run
     return replace(config, data=data, model=model, train=train, method=method)
 
 
@@ -92,14 +92,14 @@ def test_network_and_batch_follow_from_the_budget_unless_given(
     assert (own.model.width, own.train.batch_size) == (48, 64)
 
 
-@pytest.mark.parametrize(("flags", "late"), [((), 1.0), (("0.08",), 1.0), (("0.15",), 0.6), (("0.6",), 0.6)])
-def test_labels_have_to_be_shared_late_in_a_long_run(flags: tuple[str, ...], late: float) -> None:
+@pytest.mark.parametrize(("flags", "start"), [((), 1.0), (("0.08",), 1.0), (("0.15",), 0.6), (("0.6",), 0.6)])
+def test_late_in_a_long_run_only_labels_that_the_teacher_predicts_train(flags: tuple[str, ...], start: float) -> None:
     budget = [text for value in flags for text in ("--budget", value)]
     method = on_the_command_line("cifar10-fast", *budget).method
-    assert isinstance(method, PARS)
-    assert method.late == late
-    own = on_the_command_line("cifar10-fast", *budget, "--method.late", "0.9").method
-    assert own == replace(method, late=0.9)
+    assert isinstance(method, PARSFast)
+    assert method.agreement_start == start
+    own = on_the_command_line("cifar10-fast", *budget, "--method.agreement-start", "0.9").method
+    assert own == replace(method, agreement_start=0.9)
 
 
 def test_pars_as_its_paper_has_it_is_not_sized() -> None:

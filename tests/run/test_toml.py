@@ -13,7 +13,7 @@ import pytest
 
 from pars.engine import TrainConfig
 from pars.errors import UserError
-from pars.methods import PARS, REGISTRY, Supervised, by_name
+from pars.methods import PARS, REGISTRY, PARSFast, Supervised, by_name
 from pars.methods.f_correction import LossCorrection
 from pars.noise import NoiseConfig
 from pars.run import PRESETS, RunConfig, preset, toml
@@ -76,7 +76,7 @@ BASES = [
     RunConfig(noise=SYMMETRIC),
     RunConfig(noise=NoiseConfig(kind="file", path="x.npy")),
     *(RunConfig(method=by_name(name)) for name in REGISTRY),
-    RunConfig(method=PARS(late=0.5)),
+    RunConfig(method=PARSFast(agreement_start=0.5)),
     RunConfig(method=LossCorrection(transition="symmetric", noise_rate=0.3)),
     RunConfig(method=LossCorrection(transition="matrix", matrix=(1.0, 0.0, 0.0, 1.0))),
 ]

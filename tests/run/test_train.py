@@ -107,7 +107,7 @@ class Foreign(Method):
         (tiny(model=ModelConfig(hidden=256)), "model.hidden is 256, expected a list of"),  # type: ignore[arg-type]
         (tiny(data=DataConfig(name=Path("digits"))), r"data.name is PosixPath\('digits'\), expected a text"),  # type: ignore[arg-type]
         (tiny(data=DataConfig(name="a\udcff.npz")), r"data: 'a\\udcff.npz' is neither|config.toml would hold"),
-        (tiny(method=Foreign()), "method is a Foreign, which no run could read back; there are: PARS, Supervised"),
+        (tiny(method=Foreign()), "method is a Foreign, which no run could read back; there are: PARS, PARSPaper"),
     ],
 )
 def test_a_configuration_made_in_python_is_checked_as_a_file_is(

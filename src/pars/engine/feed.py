@@ -32,7 +32,7 @@ class Feed:
         index = torch.from_numpy(rows).to(self.device)
 
         def make_view(name: str, number: int) -> Tensor:
-            return self._view(index, f"view/{draw}/{name}/{number}", name, epoch, step)
+            return self._view(index, f"view/{seeds.batch_stream(draw)}/{name}/{number}", name, epoch, step)
 
         return Batch(index, self.labels[index], make_view)
 

@@ -39,7 +39,7 @@ class EpochMeter:
 
     def add_selections(self, selections: Mapping[str, Selection]) -> None:
         for name, s in selections.items():
-            ambiguous, predicted, given = s.ambiguous, s.predicted, s.batch.labels
+            ambiguous, predicted, given = s.selected, s.predicted, s.batch.labels
             true = torch.full_like(given, -2) if self._true is None else self._true[s.batch.rows]
             known = true >= 0  # unlabelled rows of a user's data have no truth to compare with
             labelled = known & (given >= 0)

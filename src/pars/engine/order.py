@@ -16,7 +16,7 @@ from pars.errors import UserError
 from pars.methods import Draw, Stage, State
 
 Rows = npt.NDArray[np.int64]
-LABELLED = Draw("labelled")
+LABELED = Draw("labeled")
 
 
 def steps_in_epoch(n_labelled: int, batch_size: int, steps: int | None) -> int:
@@ -83,7 +83,7 @@ class Batches(Sequence[Rows]):
         """The rows of a pass in its own order; the last one asked for is kept."""
         if number != self._number:
             order = self._order
-            rng = seeds.generator(order.seed, f"order/{order.stream}", self._epoch, number)
+            rng = seeds.generator(order.seed, f"order/{seeds.batch_stream(order.stream)}", self._epoch, number)
             self._number, self._pass = number, order.pool[rng.permutation(len(order.pool))]
         return self._pass
 
@@ -100,13 +100,13 @@ class Layout:
 
     def order(self, name: str, draw: Draw, state: State) -> Order:
         """The batches of a draw, as the method's state has it now."""
-        if name == "labelled" and draw == LABELLED:
+        if name == "labeled" and draw == LABELED:
             return Order(self.labelled, self.seed, name, self.per_epoch, self.steps)
         if callable(draw.pool):
             pool = draw.pool(state).cpu().numpy()
             assert np.isin(pool, self.every).all(), f"batches {name!r} would hold rows that are held out"
         else:
-            pool = self.labelled if draw.pool == "labelled" else self.every
+            pool = self.labelled if draw.pool == "labeled" else self.every
         if not len(pool):
             raise UserError(f"the method chose no rows for its batches {name!r}: nothing to train on")
         ratio = draw.ratio(state) if callable(draw.ratio) else draw.ratio
@@ -124,7 +124,7 @@ class Scheduled:
 
     @property
     def draws(self) -> dict[str, Draw]:
-        return {"labelled": LABELLED, **self.stage.draws}
+        return {"labeled": LABELED, **self.stage.draws}
 
     def orders(self, state: State) -> dict[str, Order]:
         """The batches of each draw in an epoch that begins, or is under way, with this state."""

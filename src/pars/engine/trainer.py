@@ -27,7 +27,7 @@ from pars.engine.keep import Kept, better, put_back, read_kept
 from pars.engine.learner import Curve, Learner, attach, learn_rows
 from pars.engine.leave_one_out import linear_view
 from pars.engine.meters import EpochMeter
-from pars.engine.order import LABELLED, Rows, Scheduled, lay_out, schedule
+from pars.engine.order import LABELED, Rows, Scheduled, lay_out, schedule
 from pars.engine.outcome import save_model, save_rows
 from pars.engine.position import check_state, read_position
 from pars.engine.predict import predict_proba
@@ -86,7 +86,7 @@ class Trainer:
         self.schedule = schedule(method.stages(task), layout, config.epochs)
         pair = torch.zeros(2, dtype=torch.int64, device=device)  # two rows: BatchNorm needs more than one
         example = views.plain(self.inputs[pair])
-        smallest = layout.order("labelled", LABELLED, {}).smallest
+        smallest = layout.order("labeled", LABELED, {}).smallest
         for index, module in enumerate(networks):
             check_network(module, example, data.n_classes, smallest, f"networks[{index}]")
         self.learners = [

@@ -23,6 +23,8 @@ from pars.methods import (
     mlnt,
     nlnl,
     pars,
+    pars_fast,
+    pars_paper,
     pencil,
     pes,
     robust_losses,
@@ -37,12 +39,16 @@ from pars.methods.epoch import Epoch, Sweep
 from pars.methods.listing import as_markdown, describe
 from pars.methods.network import Network
 from pars.methods.pars import PARS
+from pars.methods.pars_fast import PARSFast
+from pars.methods.pars_paper import PARSPaper
 from pars.methods.stage import Draw, Losses, Stage, State
 from pars.methods.step import Batch, RowParameter, Selection, Step
 from pars.methods.supervised import Supervised
 
 FILES = (
     pars,
+    pars_paper,
+    pars_fast,
     supervised,
     robust_losses,
     bootstrap,
@@ -99,6 +105,8 @@ __all__ = [
     "Losses",
     "Method",
     "Network",
+    "PARSFast",
+    "PARSPaper",
     "Recipe",
     "RowParameter",
     "Selection",

@@ -37,13 +37,13 @@ class Bootstrap(Method):
             Stage("bootstrap", task.epochs - warm_up, self.step),
         )
 
-    def warm_up_step(self, at: Step) -> Losses:
-        logits = self.forward(at)
-        return {"bootstrap": reduce.mean(cross_entropy(logits, at.batch.labels))}
+    def warm_up_step(self, step: Step) -> Losses:
+        logits = self.forward(step)
+        return {"bootstrap": reduce.mean(cross_entropy(logits, step.batch.labels))}
 
-    def step(self, at: Step) -> Losses:
-        logits = self.forward(at)
-        given = one_hot(at.batch.labels, logits.shape[1])
+    def step(self, step: Step) -> Losses:
+        logits = self.forward(step)
+        given = one_hot(step.batch.labels, logits.shape[1])
         mixed = self.beta * given + (1 - self.beta) * self.belief(logits)
         return {"bootstrap": reduce.mean(cross_entropy(logits, mixed))}
 
@@ -54,9 +54,9 @@ class Bootstrap(Method):
         p = logits.float().softmax(dim=1)
         return p.detach() if self.detach_target else p
 
-    def forward(self, at: Step) -> Tensor:
-        logits = at.net(at.batch.weak)
-        at.chose("agrees", at.batch, logits, logits.argmax(dim=1) == at.batch.labels)
+    def forward(self, step: Step) -> Tensor:
+        logits = step.net(step.batch.weak)
+        step.record_selection("agrees", step.batch, logits, logits.argmax(dim=1) == step.batch.labels)
         return logits
 
 

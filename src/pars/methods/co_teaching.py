@@ -38,13 +38,13 @@ class CoTeaching(Method):
     def initial_state(self, task: Task) -> State:
         return self.forgetting(task).initial_state()
 
-    def step(self, at: Step) -> Losses:
-        logits = [net(at.batch.weak) for net in at.nets]
-        ce = [cross_entropy(each, at.batch.labels) for each in logits]
-        count = rows_kept(len(at.batch), at.state["forget_rate"]).clamp_min(1)  # a small batch is not forgotten whole
+    def step(self, step: Step) -> Losses:
+        logits = [net(step.batch.weak) for net in step.nets]
+        ce = [cross_entropy(each, step.batch.labels) for each in logits]
+        count = rows_kept(len(step.batch), step.state["forget_rate"]).clamp_min(1)  # at least one row
         chosen = [small_loss(each, count) for each in ce]
         for name, each, mask in zip(("small_loss_1", "small_loss_2"), logits, chosen, strict=True):
-            at.chose(name, at.batch, each, mask)
+            step.record_selection(name, step.batch, each, mask)
         # Crossed: a network that chose for itself would confirm its own mistakes.
         return {"ce_1": reduce.mean(ce[0], chosen[1]), "ce_2": reduce.mean(ce[1], chosen[0])}
 

@@ -49,16 +49,16 @@ class CoTeachingPlus(Method):
     def initial_state(self, task: Task) -> State:
         return self.forgetting(task).initial_state()
 
-    def step(self, at: Step) -> Losses:
-        logits = [net(at.batch.weak) for net in at.nets]
+    def step(self, step: Step) -> Losses:
+        logits = [net(step.batch.weak) for net in step.nets]
         disagree = logits[0].argmax(dim=1) != logits[1].argmax(dim=1)
-        ce = [cross_entropy(each, at.batch.labels) for each in logits]
+        ce = [cross_entropy(each, step.batch.labels) for each in logits]
         size = disagree.sum()
-        kept = rows_kept(size, at.state["forget_rate"])
+        kept = rows_kept(size, step.state["forget_rate"])
         count = torch.where(kept > 0, kept, size)  # of too few rows to forget some, all
         chosen = [small_loss(each, count, disagree) for each in ce]
         for name, each, mask in zip(("small_loss_1", "small_loss_2"), logits, chosen, strict=True):
-            at.chose(name, at.batch, each, mask)
+            step.record_selection(name, step.batch, each, mask)
         # Where the networks agree on the whole batch, there is nothing to learn from it: both losses are 0.
         return {"ce_1": reduce.mean(ce[0], chosen[1]), "ce_2": reduce.mean(ce[1], chosen[0])}
 

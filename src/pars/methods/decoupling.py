@@ -35,12 +35,12 @@ class Decoupling(Method):
             Stage("disagreement", task.epochs - warm_up, self.step),
         )
 
-    def step(self, at: Step, *, all_rows: bool = False) -> Losses:
-        first, second = (net(at.batch.weak) for net in at.nets)
+    def step(self, step: Step, *, all_rows: bool = False) -> Losses:
+        first, second = (net(step.batch.weak) for net in step.nets)
         disagree = (first.argmax(dim=1) != second.argmax(dim=1)) | all_rows
-        at.chose("disagree", at.batch, first.softmax(dim=1) + second.softmax(dim=1), disagree)
+        step.record_selection("disagree", step.batch, first.softmax(dim=1) + second.softmax(dim=1), disagree)
         return {
-            name: reduce.mean(cross_entropy(logits, at.batch.labels), disagree, min_share=self.min_share)
+            name: reduce.mean(cross_entropy(logits, step.batch.labels), disagree, min_share=self.min_share)
             for name, logits in (("ce_1", first), ("ce_2", second))
         }
 

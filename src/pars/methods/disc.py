@@ -66,7 +66,7 @@ class DISC(Method):
 
     def choose(self, epoch: Epoch) -> None:
         """What the last epoch's predictions say of each label; only then do the thresholds move."""
-        rows, state = epoch.labelled, epoch.state
+        rows, state = epoch.labeled, epoch.state
         rows = rows[state["weak"][rows].sum(dim=1) > 0]
         if not len(rows):
             return
@@ -94,41 +94,41 @@ class DISC(Method):
         state["weak_threshold"][rows] = self.m * weak_threshold + (1 - self.m) * weak.amax(dim=1)
         state["strong_threshold"][rows] = self.m * strong_threshold + (1 - self.m) * strong.amax(dim=1)
 
-    def warm_up_step(self, at: Step) -> Losses:
-        weak, strong = self.forward(at)
-        labels = at.batch.labels
+    def warm_up_step(self, step: Step) -> Losses:
+        weak, strong = self.forward(step)
+        labels = step.batch.labels
         return {"ce": reduce.mean(cross_entropy(weak, labels) + cross_entropy(strong, labels))}
 
-    def main_step(self, at: Step) -> Losses:
-        weak, strong = self.forward(at)
-        rows, given = at.batch.rows, at.batch.labels
-        clean, hard = at.state["clean"][rows], at.state["hard"][rows]
-        used, labels = clean | hard | at.state["corrected"][rows], at.state["labels"][rows]
-        at.selections["used"] = Selection(at.batch, labels, used)
+    def main_step(self, step: Step) -> Losses:
+        weak, strong = self.forward(step)
+        rows, given = step.batch.rows, step.batch.labels
+        clean, hard = step.state["clean"][rows], step.state["hard"][rows]
+        used, labels = clean | hard | step.state["corrected"][rows], step.state["labels"][rows]
+        step.selections["used"] = Selection(step.batch, labels, used)
         # Means over the batch: (#clean / B) times the mean over the clean rows.
         easy = reduce.mean(cross_entropy(weak, given) + cross_entropy(strong, given), clean, min_share=1.0)
         robust = gce(weak, given, q=self.q) + gce(strong, given, q=self.q)
         return {
             "clean": easy,
             "hard": self.lambda_h * reduce.mean(robust, hard, min_share=1.0),
-            "mixup": self.mixup(at, used, one_hot(labels, weak.shape[1])),
+            "mixup": self.mixup(step, used, one_hot(labels, weak.shape[1])),
         }
 
-    def forward(self, at: Step) -> tuple[Tensor, Tensor]:
+    def forward(self, step: Step) -> tuple[Tensor, Tensor]:
         """Logits of both views of the batch from one forward; what they say is remembered."""
-        weak, strong = at.net.together(at.batch.weak, at.batch.strong)
-        at.state["weak"][at.batch.rows] = weak.detach().float().softmax(dim=1)
-        at.state["strong"][at.batch.rows] = strong.detach().float().softmax(dim=1)
+        weak, strong = step.net.together(step.batch.weak, step.batch.strong)
+        step.state["weak"][step.batch.rows] = weak.detach().float().softmax(dim=1)
+        step.state["strong"][step.batch.rows] = strong.detach().float().softmax(dim=1)
         return weak, strong
 
-    def mixup(self, at: Step, used: Tensor, targets: Tensor) -> Tensor:
+    def mixup(self, step: Step, used: Tensor, targets: Tensor) -> Tensor:
         """Weak views mixed with weak ones, strong with strong, of the rows whose label is trusted or corrected."""
         kept = used.nonzero()[:, 0]
         if not len(kept):
             return targets.new_zeros(())
         targets = targets[kept]
-        mix_weak, mix_strong = (draw_mix(at, len(kept), self.alpha, mostly_first=True) for _ in range(2))
-        weak, strong = at.net.together(mix_weak(at.batch.weak[kept]), mix_strong(at.batch.strong[kept]))
+        mix_weak, mix_strong = (draw_mix(step, len(kept), self.alpha, mostly_first=True) for _ in range(2))
+        weak, strong = step.net.together(mix_weak(step.batch.weak[kept]), mix_strong(step.batch.strong[kept]))
         losses = cross_entropy(weak, mix_weak(targets)) + cross_entropy(strong, mix_strong(targets))
         return reduce.mean(losses)
 

@@ -35,14 +35,14 @@ class ELR(Method):
     def initial_state(self, task: Task) -> State:
         return {"targets": torch.zeros(task.n_rows, task.n_classes)}
 
-    def step(self, at: Step) -> Losses:
-        rows, labels = at.batch.rows, at.batch.labels
-        logits = at.net(at.batch.weak)
+    def step(self, step: Step) -> Losses:
+        rows, labels = step.batch.rows, step.batch.labels
+        logits = step.net(step.batch.weak)
         p = logits.float().softmax(dim=1).clamp(self.floor, 1 - self.floor)
         seen = p.detach() / p.detach().sum(dim=1, keepdim=True)
-        t = self.beta * at.state["targets"][rows] + (1 - self.beta) * seen
-        at.state["targets"][rows] = t
-        at.chose("agrees", at.batch, logits, t.argmax(dim=1) == labels)
+        t = self.beta * step.state["targets"][rows] + (1 - self.beta) * seen
+        step.state["targets"][rows] = t
+        step.record_selection("agrees", step.batch, logits, t.argmax(dim=1) == labels)
         losses = {"ce": reduce.mean(cross_entropy(logits, labels))}
         if self.weight:
             losses["elr"] = self.weight * reduce.mean((1 - (t * p).sum(dim=1)).log())

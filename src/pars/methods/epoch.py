@@ -48,7 +48,7 @@ class Epoch:
         return self.nets[0]
 
     @property
-    def labelled(self) -> Tensor:
+    def labeled(self) -> Tensor:
         """Row numbers of those that have a label."""
         return self.rows[self.given[self.rows] >= 0]
 

@@ -109,20 +109,20 @@ class LossCorrection(Method):
             name, value = ("matrix", "") if self.transition == "matrix" else ("noise_rate", f" {self.noise_rate}")
             raise UserError(f"method.{name}{value}: T has no inverse, such labels do not tell classes apart")
 
-    def first_step(self, at: Step) -> Losses:
+    def first_step(self, step: Step) -> Losses:
         """Cross-entropy on the given labels, and a memory of what is predicted meanwhile."""
-        rows, labels = at.batch.rows, at.batch.labels
-        logits = at.net(at.batch.weak)
+        rows, labels = step.batch.rows, step.batch.labels
+        logits = step.net(step.batch.weak)
         seen = logits.detach().float().softmax(dim=1)
-        at.state["predictions"][rows] = self.averaging * at.state["predictions"][rows] + (1 - self.averaging) * seen
-        at.chose("agrees", at.batch, logits, logits.argmax(dim=1) == labels)
+        step.state["predictions"][rows] = self.averaging * step.state["predictions"][rows] + (1 - self.averaging) * seen
+        step.record_selection("agrees", step.batch, logits, logits.argmax(dim=1) == labels)
         return {"ce": reduce.mean(cross_entropy(logits, labels))}
 
     def estimate(self, epoch: Epoch) -> None:
         """T from the first stage's predictions, once."""
         if epoch.index > 0:
             return
-        predictions = epoch.state["predictions"][epoch.labelled]
+        predictions = epoch.state["predictions"][epoch.labeled]
         predictions = predictions[predictions.sum(dim=1) > 0]  # rows that the first stage came to see
         transition = anchored(predictions / predictions.sum(dim=1, keepdim=True), self.outliers)
         if condition(transition) <= LARGEST_CONDITION:
@@ -132,16 +132,16 @@ class LossCorrection(Method):
         kept = epoch.state["transition"].diagonal()
         epoch.note(labels_right=float(kept.mean()), labels_right_least=float(kept.min()))
 
-    def step(self, at: Step) -> Losses:
-        rows, labels = at.batch.rows, at.batch.labels
-        logits = at.net(at.batch.weak)
-        joint = log_joint(logits, labels, at.state["transition"])
+    def step(self, step: Step) -> Losses:
+        rows, labels = step.batch.rows, step.batch.labels
+        logits = step.net(step.batch.weak)
+        joint = log_joint(logits, labels, step.state["transition"])
         posterior = joint.detach().softmax(dim=1)
-        at.state["posterior"][rows] = posterior
-        at.chose("agrees", at.batch, logits, posterior.argmax(dim=1) == labels)
+        step.state["posterior"][rows] = posterior
+        step.record_selection("agrees", step.batch, logits, posterior.argmax(dim=1) == labels)
         if self.direction == "forward":
             return {"forward": reduce.mean(-joint.logsumexp(dim=1))}
-        return self.backward(logits, at.state["inverse"][labels])
+        return self.backward(logits, step.state["inverse"][labels])
 
     def backward(self, logits: Tensor, weights: Tensor) -> Losses:
         """Cross-entropy with row y of T⁻¹ as target, which has negative entries: alone it has no least value.

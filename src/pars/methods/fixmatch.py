@@ -26,17 +26,17 @@ class FixMatch(Method):
         self.require_positive("mu", most=LARGEST_RATIO)
 
     def stages(self, task: Task) -> tuple[Stage, ...]:
-        return (Stage("train", task.epochs, self.step, {"more": Draw("all", self.mu)}),)
+        return (Stage("train", task.epochs, self.step, {"unlabeled": Draw("all", self.mu)}),)
 
-    def step(self, at: Step) -> Losses:
-        more = at.batches["more"]
+    def step(self, step: Step) -> Losses:
+        more = step.batches["unlabeled"]
         # One forward for all three: BatchNorm is meant to see them as one batch.
-        labelled, guess, student = at.net.together(at.batch.weak, more.weak, more.strong)
+        labeled, guess, student = step.net.together(step.batch.weak, more.weak, more.strong)
         confidence, pseudo_labels = guess.detach().float().softmax(dim=1).max(dim=1)
         sure = confidence >= self.tau
-        at.chose("pseudo", more, guess, sure)
+        step.record_selection("pseudo", more, guess, sure)
         return {
-            "labelled": reduce.mean(cross_entropy(labelled, at.batch.labels)),
+            "labeled": reduce.mean(cross_entropy(labeled, step.batch.labels)),
             # Divided by the whole batch, not by the sure rows: self-training grows as the network becomes sure.
             "pseudo": self.lambda_u * reduce.mean(cross_entropy(student, pseudo_labels), sure, min_share=1.0),
         }

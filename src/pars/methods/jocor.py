@@ -26,14 +26,14 @@ class JoCoR(CoTeaching):
         super().__post_init__()
         self.require_shares("weight")
 
-    def step(self, at: Step) -> Losses:
-        first, second = (net(at.batch.weak) for net in at.nets)
-        supervised = [(1 - self.weight) * cross_entropy(each, at.batch.labels) for each in (first, second)]
+    def step(self, step: Step) -> Losses:
+        first, second = (net(step.batch.weak) for net in step.nets)
+        supervised = [(1 - self.weight) * cross_entropy(each, step.batch.labels) for each in (first, second)]
         # Gradients flow into both arguments of both: the networks move towards each other.
         agreement = self.weight * (kl_divergence(first, second) + kl_divergence(second, first))
-        count = rows_kept(len(at.batch), at.state["forget_rate"]).clamp_min(1)
+        count = rows_kept(len(step.batch), step.state["forget_rate"]).clamp_min(1)
         chosen = small_loss(sum(supervised, agreement), count)
-        at.chose("small_loss", at.batch, first.softmax(dim=1) + second.softmax(dim=1), chosen)
+        step.record_selection("small_loss", step.batch, first.softmax(dim=1) + second.softmax(dim=1), chosen)
         return {
             "ce_1": reduce.mean(supervised[0], chosen),
             "ce_2": reduce.mean(supervised[1], chosen),

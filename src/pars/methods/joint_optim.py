@@ -78,10 +78,10 @@ class JointOptim(Method):
         soft = torch.where((task.labels >= 0)[:, None], given, 1 / task.n_classes)
         return {"soft_labels": soft, **history.empty(task.n_rows, task.n_classes)}
 
-    def joint_step(self, at: Step) -> Losses:
-        logits = at.net(at.batch.weak)
-        history.write(at.state, at.batch.rows, logits)
-        losses = self.towards_labels(at, logits)
+    def joint_step(self, step: Step) -> Losses:
+        logits = step.net(step.batch.weak)
+        history.write(step.state, step.batch.rows, logits)
+        losses = self.towards_labels(step, logits)
         h = reduce.mean_probabilities(logits.float().softmax(dim=1))
         if self.alpha:
             losses["balance"] = self.alpha * class_balance(h)  # the public code's -Σ π log h is this plus log K
@@ -89,17 +89,17 @@ class JointOptim(Method):
             losses["entropy"] = self.beta * reduce.mean(entropy(logits))
         return losses
 
-    def retraining_step(self, at: Step) -> Losses:
-        return self.towards_labels(at, at.net(at.batch.weak))
+    def retraining_step(self, step: Step) -> Losses:
+        return self.towards_labels(step, step.net(step.batch.weak))
 
-    def towards_labels(self, at: Step, logits: Tensor) -> dict[str, Tensor]:
-        soft = at.state["soft_labels"][at.batch.rows]
-        at.chose("agrees", at.batch, logits, soft.argmax(dim=1) == at.batch.labels)
+    def towards_labels(self, step: Step, logits: Tensor) -> dict[str, Tensor]:
+        soft = step.state["soft_labels"][step.batch.rows]
+        step.record_selection("agrees", step.batch, logits, soft.argmax(dim=1) == step.batch.labels)
         return {"ce": reduce.mean(cross_entropy(logits, soft))}
 
     def replace_labels(self, epoch: Epoch) -> None:
         """s: the mean of each row's last ten predictions, made while it was trained on."""
-        rows = epoch.labelled[epoch.state["history_writes"][epoch.labelled] > 0]
+        rows = epoch.labeled[epoch.state["history_writes"][epoch.labeled] > 0]
         epoch.state["soft_labels"][rows] = history.mean(epoch.state, rows)
 
     def evidence(self, state: State) -> Mapping[str, Tensor]:

@@ -72,7 +72,7 @@ class MCorrection(Method):
 
     def fit(self, epoch: Epoch) -> None:
         """Fit the mixture to the losses of all labelled rows, as they are trained on: weak views, evaluation mode."""
-        rows = epoch.labelled
+        rows = epoch.labeled
         losses = cross_entropy(epoch.sweep(rows, "weak").logits, epoch.given[rows])
         split = beta_split(losses)
         if split.degenerate:
@@ -83,35 +83,35 @@ class MCorrection(Method):
         epoch.state["noisy"][rows] = (1 - split.low).float()
         epoch.note(noisy_share=float(1 - split.low.mean()))
 
-    def mixup_step(self, at: Step) -> Losses:
-        return {"mixup": mixup_loss(at, self.alpha)}
+    def mixup_step(self, step: Step) -> Losses:
+        return {"mixup": mixup_loss(step, self.alpha)}
 
-    def bootstrap_step(self, at: Step) -> Losses:
+    def bootstrap_step(self, step: Step) -> Losses:
         """δ·CE(t_p) + (1-δ)·CE(t_q) + ρ·R, t being (1-B)·y + B·z. CE is linear in t: one, of the mixed target."""
-        mix = draw_mix(at, len(at.batch), self.alpha)
-        noisy, guess = self.doubts(at), at.net.predict(at.batch.weak)
-        at.chose("clean", at.batch, guess, noisy < 0.5)
+        mix = draw_mix(step, len(step.batch), self.alpha)
+        noisy, guess = self.doubts(step), step.net.predict(step.batch.weak)
+        step.record_selection("clean", step.batch, guess, noisy < 0.5)
         hard = self.variant == "M-DYR-H"
         z = one_hot(guess.argmax(dim=1), guess.shape[1]) if hard else guess.float().softmax(dim=1)
-        logits = at.net(mix(at.batch.weak))
-        return self.losses(logits, mix(bootstrapped(at.batch.labels, z, noisy)))
+        logits = step.net(mix(step.batch.weak))
+        return self.losses(logits, mix(bootstrapped(step.batch.labels, z, noisy)))
 
-    def dynamic_step(self, at: Step) -> Losses:
+    def dynamic_step(self, step: Step) -> Losses:
         """Rows that look noisy are mixed in faintly; labels are the given ones."""
-        mix, noisy = draw_mix(at, len(at.batch), self.alpha), self.doubts(at)
-        logits = at.net(mix_by_trust(at.batch.weak, noisy, mix.partner))
-        at.chose("clean", at.batch, logits, noisy < 0.5)
-        return {"dynamic": reduce.mean(cross_entropy(logits, mix(one_hot(at.batch.labels, logits.shape[1]))))}
+        mix, noisy = draw_mix(step, len(step.batch), self.alpha), self.doubts(step)
+        logits = step.net(mix_by_trust(step.batch.weak, noisy, mix.partner))
+        step.record_selection("clean", step.batch, logits, noisy < 0.5)
+        return {"dynamic": reduce.mean(cross_entropy(logits, mix(one_hot(step.batch.labels, logits.shape[1]))))}
 
-    def soft_to_hard_step(self, at: Step, *, epochs: int) -> Losses:
+    def soft_to_hard_step(self, step: Step, *, epochs: int) -> Losses:
         """Rows are mixed by trust, their targets half and half; predictions harden over `epochs` epochs."""
-        partner, noisy = at.permutation(len(at.batch)), self.doubts(at)
-        guess = at.net.predict(at.batch.weak)
-        at.chose("clean", at.batch, guess, noisy < 0.5)
-        done = min(1.0, at.epoch / (epochs - 1)) if epochs > 1 else 1.0
+        partner, noisy = step.permutation(len(step.batch)), self.doubts(step)
+        guess = step.net.predict(step.batch.weak)
+        step.record_selection("clean", step.batch, guess, noisy < 0.5)
+        done = min(1.0, step.epoch / (epochs - 1)) if epochs > 1 else 1.0
         z = (guess.float() / (1 - done + done * self.T_end)).softmax(dim=1)
-        target = bootstrapped(at.batch.labels, z, noisy)
-        logits = at.net(mix_by_trust(at.batch.weak, noisy, partner))
+        target = bootstrapped(step.batch.labels, z, noisy)
+        logits = step.net(mix_by_trust(step.batch.weak, noisy, partner))
         return self.losses(logits, (target + target[partner]) / 2)
 
     def losses(self, logits: Tensor, target: Tensor) -> Losses:
@@ -121,10 +121,10 @@ class MCorrection(Method):
             losses["balance"] = self.rho * class_balance(h)
         return losses
 
-    def doubts(self, at: Step) -> Tensor:
+    def doubts(self, step: Step) -> Tensor:
         """B of each row [B]: the posterior of its loss now, measured as the mixture's losses were."""
-        losses = cross_entropy(at.net.evaluate(at.batch.weak), at.batch.labels)
-        return noisy_probability(losses, at.state["bounds"], at.state["table"])
+        losses = cross_entropy(step.net.evaluate(step.batch.weak), step.batch.labels)
+        return noisy_probability(losses, step.state["bounds"], step.state["table"])
 
     def evidence(self, state: State) -> Mapping[str, Tensor]:
         return {"noisy": state["noisy"]}

@@ -34,21 +34,21 @@ class MentorNetPD(Method):
     def initial_state(self, task: Task) -> State:
         return {"percentile_loss": torch.zeros(())}
 
-    def step(self, at: Step) -> Losses:
-        logits = at.net(at.batch.weak)
-        ce = cross_entropy(logits, at.batch.labels)
+    def step(self, step: Step) -> Losses:
+        logits = step.net(step.batch.weak)
+        ce = cross_entropy(logits, step.batch.labels)
         now = ce.detach().quantile(self.percentile)
-        threshold = self.decay * at.state["percentile_loss"] + (1 - self.decay) * now
-        at.state["percentile_loss"] = threshold
+        threshold = self.decay * step.state["percentile_loss"] + (1 - self.decay) * now
+        step.state["percentile_loss"] = threshold
         small = ce.detach() <= threshold
-        at.chose("small_loss", at.batch, logits, small)
-        v = (small | (at.progress < self.burn_in)) & self.stays(at)
+        step.record_selection("small_loss", step.batch, logits, small)
+        v = (small | (step.progress < self.burn_in)) & self.stays(step)
         return {"ce": reduce.mean(ce, v, min_share=1.0)}  # mean of v·ℓ over the batch
 
-    def stays(self, at: Step) -> torch.Tensor:
+    def stays(self, step: Step) -> torch.Tensor:
         """Example dropout: the mask [B] of the rows that are not left out at random, a fixed share of them."""
-        rate = self.early_dropout if at.progress < self.early_share else self.dropout
-        return at.permutation(len(at.batch)) < round((1 - rate) * len(at.batch))
+        rate = self.early_dropout if step.progress < self.early_share else self.dropout
+        return step.permutation(len(step.batch)) < round((1 - rate) * len(step.batch))
 
 
 def published(setting: Setting) -> Recipe:

@@ -24,8 +24,8 @@ class Mixup(Method):
     def stages(self, task: Task) -> tuple[Stage, ...]:
         return (Stage("train", task.epochs, self.step),)
 
-    def step(self, at: Step) -> Losses:
-        return {"mixup": mixup_loss(at, self.alpha)}
+    def step(self, step: Step) -> Losses:
+        return {"mixup": mixup_loss(step, self.alpha)}
 
 
 def published(setting: Setting) -> Recipe:

@@ -58,8 +58,8 @@ class MLNT(Method):
             Stage("meta", task.epochs - pretrain, self.meta_step, restart="all"),
         )
 
-    def pretrain_step(self, at: Step) -> Losses:
-        return {"ce": reduce.mean(cross_entropy(at.net(at.batch.weak), at.batch.labels))}
+    def pretrain_step(self, step: Step) -> Losses:
+        return {"ce": reduce.mean(cross_entropy(step.net(step.batch.weak), step.batch.labels))}
 
     def store_features(self, epoch: Epoch) -> None:
         """Keep the features of all rows before the last epoch of pre-training: the next stage begins anew."""
@@ -69,35 +69,35 @@ class MLNT(Method):
         assert found is not None  # asked for
         epoch.state["features"] = found.new_zeros(len(epoch.given), found.shape[1]).index_copy_(0, epoch.rows, found)
 
-    def meta_step(self, at: Step) -> Losses:
-        logits = at.net(at.batch.weak)
-        losses = {"ce": reduce.mean(cross_entropy(logits, at.batch.labels))}
-        if self.eta and at.stage_progress >= self.start:
-            teacher = at.net.teacher(at.batch.weak).float().softmax(dim=1)
-            at.chose("agrees", at.batch, logits, teacher.argmax(dim=1) == at.batch.labels)
-            u = min(1.0, at.stage_progress / self.ramp) if self.ramp else 1.0
-            losses["meta"] = self.eta * math.exp(-5 * (1 - u) ** 2) * self.disagreement(at, teacher)
+    def meta_step(self, step: Step) -> Losses:
+        logits = step.net(step.batch.weak)
+        losses = {"ce": reduce.mean(cross_entropy(logits, step.batch.labels))}
+        if self.eta and step.stage_progress >= self.start:
+            teacher = step.net.teacher(step.batch.weak).float().softmax(dim=1)
+            step.record_selection("agrees", step.batch, logits, teacher.argmax(dim=1) == step.batch.labels)
+            u = min(1.0, step.stage_progress / self.ramp) if self.ramp else 1.0
+            losses["meta"] = self.eta * math.exp(-5 * (1 - u) ** 2) * self.disagreement(step, teacher)
         return losses
 
-    def disagreement(self, at: Step, teacher: Tensor) -> Tensor:
+    def disagreement(self, step: Step, teacher: Tensor) -> Tensor:
         """J, the mean over M sets of synthetic labels, with its gradient."""
-        sets = self.synthetic_labels(at)
-        count_work(at.net, len(at.batch), self.M, second_order=self.second_order)
+        sets = self.synthetic_labels(step)
+        count_work(step.net, len(step.batch), self.M, second_order=self.second_order)
         gradient, value = meta_gradient(
-            at.net.module, at.batch.weak, sets, teacher, a=self.a, second_order=self.second_order
+            step.net.module, step.batch.weak, sets, teacher, a=self.a, second_order=self.second_order
         )
-        parameters = dict(at.net.module.named_parameters())
+        parameters = dict(step.net.module.named_parameters())
         return with_gradient(value, ((parameters[name], each) for name, each in gradient.items()))
 
-    def synthetic_labels(self, at: Step) -> Tensor:
+    def synthetic_labels(self, step: Step) -> Tensor:
         """[M, B]: in each set a share ρ of the labels is that of a random one of the row's nearest neighbours."""
-        labels, n = at.batch.labels, len(at.batch)
-        features = at.state["features"][at.batch.rows]
+        labels, n = step.batch.labels, len(step.batch)
+        features = step.state["features"][step.batch.rows]
         distance = torch.cdist(features, features).fill_diagonal_(math.inf)  # a row is no neighbour of its own
         nearest = distance.topk(max(1, min(self.neighbours, n - 1)), largest=False).indices  # [B, k]
-        pick = at.uniform_integers(nearest.shape[1], (self.M, n))
+        pick = step.uniform_integers(nearest.shape[1], (self.M, n))
         theirs = labels[nearest[torch.arange(n, device=labels.device), pick]]
-        replaced = torch.stack([at.permutation(n) for _ in range(self.M)]) < round(self.rho * n)
+        replaced = torch.stack([step.permutation(n) for _ in range(self.M)]) < round(self.rho * n)
         return torch.where(replaced, theirs, labels)
 
 

@@ -76,38 +76,38 @@ class NLNL(Method):
             **history.empty(task.n_rows, task.n_classes),
         }
 
-    def negative_step(self, at: Step) -> Losses:
+    def negative_step(self, step: Step) -> Losses:
         """-w_y · Σ log(1 - p_ȳ) over draws ȳ, uniform over the classes other than the given one."""
-        logits, labels = at.net(at.batch.weak), at.batch.labels
+        logits, labels = step.net(step.batch.weak), step.batch.labels
         n_classes = logits.shape[1]
         draws = round(1.1 * n_classes) if self.ln_neg is None else self.ln_neg
-        others = complements(at, labels, n_classes, draws)
+        others = complements(step, labels, n_classes, draws)
         drawn = torch.zeros_like(logits, dtype=torch.float32).scatter_add_(
             1, others, torch.ones_like(others, dtype=torch.float32)
         )  # [B, K] how often
-        return {"negative": self.believed_mean(at, logits, negative_learning(logits, drawn))}
+        return {"negative": self.believed_mean(step, logits, negative_learning(logits, drawn))}
 
-    def positive_step(self, at: Step) -> Losses:
-        logits = at.net(at.batch.weak)
-        return {"positive": self.believed_mean(at, logits, cross_entropy(logits, at.batch.labels))}
+    def positive_step(self, step: Step) -> Losses:
+        logits = step.net(step.batch.weak)
+        return {"positive": self.believed_mean(step, logits, cross_entropy(logits, step.batch.labels))}
 
-    def believed_mean(self, at: Step, logits: Tensor, losses: Tensor) -> Tensor:
+    def believed_mean(self, step: Step, logits: Tensor, losses: Tensor) -> Tensor:
         """The weighted losses of believed rows, by their number. Every row's prediction goes into the history."""
-        rows = at.batch.rows
-        believed = at.state["believed"][rows]
-        history.write(at.state, rows, logits)
-        at.chose("believed", at.batch, logits, believed)
-        return reduce.mean(at.state["class_weights"][at.batch.labels] * losses, believed)
+        rows = step.batch.rows
+        believed = step.state["believed"][rows]
+        history.write(step.state, rows, logits)
+        step.record_selection("believed", step.batch, logits, believed)
+        return reduce.mean(step.state["class_weights"][step.batch.labels] * losses, believed)
 
-    def soft_step(self, at: Step) -> Losses:
+    def soft_step(self, step: Step) -> Losses:
         """-Σ_k w_k s_k log p_k, s being the mean of what the network before it said of the row."""
-        logits = at.net(at.batch.weak)
-        soft = history.mean(at.state, at.batch.rows)
-        at.chose("agrees", at.batch, logits, soft.argmax(dim=1) == at.batch.labels)
-        return {"soft": reduce.mean(cross_entropy(logits, at.state["class_weights"] * soft))}
+        logits = step.net(step.batch.weak)
+        soft = history.mean(step.state, step.batch.rows)
+        step.record_selection("agrees", step.batch, logits, soft.argmax(dim=1) == step.batch.labels)
+        return {"soft": reduce.mean(cross_entropy(logits, step.state["class_weights"] * soft))}
 
     def believe(self, epoch: Epoch, threshold: float) -> None:
-        rows = epoch.labelled
+        rows = epoch.labeled
         p_y = history.mean(epoch.state, rows).gather(1, epoch.given[rows][:, None])[:, 0]
         believed = p_y >= threshold
         if believed.any():

@@ -73,26 +73,26 @@ class PENCIL(Method):
         known = (task.labels >= 0)[:, None]  # nothing is known of the label of an unlabelled row: uniform
         return {"label_logits": FIRST_LOGIT * known * one_hot(task.labels.clamp_min(0), task.n_classes)}
 
-    def backbone_step(self, at: Step) -> Losses:
-        logits = at.net(at.batch.weak)
-        at.chose("agrees", at.batch, logits, logits.detach().argmax(dim=1) == at.batch.labels)
-        return {"raw": reduce.mean(cross_entropy(logits, at.batch.labels))}
+    def backbone_step(self, step: Step) -> Losses:
+        logits = step.net(step.batch.weak)
+        step.record_selection("agrees", step.batch, logits, logits.detach().argmax(dim=1) == step.batch.labels)
+        return {"raw": reduce.mean(cross_entropy(logits, step.batch.labels))}
 
-    def label_step(self, at: Step) -> Losses:
-        label_logits = at.row_parameter("label_logits", lr=self.lambda_labels)
-        logits = at.net(at.batch.weak)
+    def label_step(self, step: Step) -> Losses:
+        label_logits = step.row_parameter("label_logits", lr=self.lambda_labels)
+        logits = step.net(step.batch.weak)
         return {
-            "kl": self.towards_labels(at, logits, label_logits),
-            "compatibility": self.alpha * reduce.mean(self.compatibility_loss(label_logits, at.batch.labels)),
+            "kl": self.towards_labels(step, logits, label_logits),
+            "compatibility": self.alpha * reduce.mean(self.compatibility_loss(label_logits, step.batch.labels)),
             "entropy": self.beta * self.scale(logits) * reduce.mean(entropy(logits)),
         }
 
-    def fine_tuning_step(self, at: Step) -> Losses:
-        return {"kl": self.towards_labels(at, at.net(at.batch.weak), at.state["label_logits"][at.batch.rows])}
+    def fine_tuning_step(self, step: Step) -> Losses:
+        return {"kl": self.towards_labels(step, step.net(step.batch.weak), step.state["label_logits"][step.batch.rows])}
 
-    def towards_labels(self, at: Step, logits: Tensor, label_logits: Tensor) -> Tensor:
+    def towards_labels(self, step: Step, logits: Tensor, label_logits: Tensor) -> Tensor:
         """L_c = KL(p ‖ ŷ): in this direction, so that a sure wrong label can be left behind."""
-        at.chose("agrees", at.batch, logits, label_logits.detach().argmax(dim=1) == at.batch.labels)
+        step.record_selection("agrees", step.batch, logits, label_logits.detach().argmax(dim=1) == step.batch.labels)
         return self.scale(logits) * reduce.mean(kl_divergence(logits, label_logits))
 
     def compatibility_loss(self, label_logits: Tensor, labels: Tensor) -> Tensor:

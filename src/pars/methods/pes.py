@@ -16,7 +16,6 @@ from pars.methods.epoch import Epoch
 from pars.methods.parts.balanced import several_classes
 from pars.methods.parts.mixing import one_hot, sharpen
 from pars.methods.parts.mixmatch import mean_softmax, mixmatch
-from pars.methods.parts.ramp import ramp_up
 from pars.methods.stage import Draw, Losses, Stage, State
 from pars.methods.step import Selection, Step
 
@@ -50,7 +49,7 @@ class PES(Method):
         first = epochs_of(self.T1_share, task.epochs, self.T1, name="T1")
         refine = epochs_of(self.T2_share, task.epochs - first, self.T2, name="T2")
         own = {"optimiser": "adam", "lr": self.refine_lr, "momentum": 0.9, "weight_decay": 0.0, "schedule": "constant"}
-        confident = {"labelled": Draw(confident_rows, confident_share if self.semi else 1.0)}
+        confident = {"labeled": Draw(confident_rows, confident_share if self.semi else 1.0)}
         return (
             Stage("train", first, self.given_step),
             Stage("refine", refine, self.given_step, restart="head", trains="head", train=own),
@@ -75,10 +74,10 @@ class PES(Method):
         nobody = torch.zeros_like(task.labels, dtype=torch.bool)
         return {"confident": nobody, "unconfident": nobody.clone(), "class_weights": torch.ones(task.n_classes)}
 
-    def given_step(self, at: Step) -> Losses:
-        logits = at.net(at.batch.weak)
-        at.chose("agrees", at.batch, logits, logits.argmax(dim=1) == at.batch.labels)
-        return {"ce": reduce.mean(cross_entropy(logits, at.batch.labels))}
+    def given_step(self, step: Step) -> Losses:
+        logits = step.net(step.batch.weak)
+        step.record_selection("agrees", step.batch, logits, logits.argmax(dim=1) == step.batch.labels)
+        return {"ce": reduce.mean(cross_entropy(logits, step.batch.labels))}
 
     def split(self, epoch: Epoch) -> None:
         """Trust the labels that two weak views together predict; rows without a label are among the others."""
@@ -95,30 +94,30 @@ class PES(Method):
         weights = class_weights(given[confident].bincount(minlength=epoch.n_classes))
         state["class_weights"] = weights.clamp(max=self.largest_weight) if self.semi else weights
 
-    def mixmatch_step(self, at: Step) -> Losses:
-        x, u = at.batch, at.batches["unconfident"]
-        guesses = sharpen(mean_softmax(*(at.net.predict(u.view("weak", index)) for index in range(2))), self.T)
-        at.selections["confident"] = Selection(x, x.labels, at.state["confident"][x.rows])
-        at.selections["guessed"] = Selection(u, guesses.argmax(dim=1), at.state["confident"][u.rows])
+    def mixmatch_step(self, step: Step) -> Losses:
+        x, u = step.batch, step.batches["unconfident"]
+        guesses = sharpen(mean_softmax(*(step.net.predict(u.view("weak", index)) for index in range(2))), self.T)
+        step.selections["confident"] = Selection(x, x.labels, step.state["confident"][x.rows])
+        step.selections["guessed"] = Selection(u, guesses.argmax(dim=1), step.state["confident"][u.rows])
         matched = mixmatch(
-            at,
-            at.net,
+            step,
+            step.net,
             [x.view("weak", 0), x.view("weak", 1)],
             one_hot(x.labels, guesses.shape[1]),
             [u.view("weak", 0), u.view("weak", 1)],
             guesses,
-            alpha=self.alpha if at.progress < 0.5 else self.late_alpha,
+            alpha=self.alpha if step.progress < 0.5 else self.late_alpha,
         )
-        weight = self.lambda_u * ramp_up(at.stage_progress, self.ramp)
+        weight = self.lambda_u * min(1.0, step.stage_progress / self.ramp if self.ramp else 1.0)
         return {
-            "confident": matched.cross_entropy(at.state["class_weights"]),
+            "confident": matched.cross_entropy(step.state["class_weights"]),
             "guessed": weight * matched.squared_error(),
         }
 
-    def confident_step(self, at: Step) -> Losses:
-        logits, labels = at.net(at.batch.weak), at.batch.labels
-        at.selections["confident"] = Selection(at.batch, labels, at.state["confident"][at.batch.rows])
-        weights = at.state["class_weights"][labels]
+    def confident_step(self, step: Step) -> Losses:
+        logits, labels = step.net(step.batch.weak), step.batch.labels
+        step.selections["confident"] = Selection(step.batch, labels, step.state["confident"][step.batch.rows])
+        weights = step.state["class_weights"][labels]
         return {"confident": reduce.mean(weights * cross_entropy(logits, labels)) / reduce.mean(weights)}
 
     def evidence(self, state: State) -> Mapping[str, Tensor]:

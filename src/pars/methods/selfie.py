@@ -80,7 +80,7 @@ class SELFIE(Method):
         }
 
     def before_epoch(self, epoch: Epoch, *, estimate_at: int | None = None) -> None:
-        state, corrected = epoch.state, epoch.state["corrected"][epoch.labelled] != NONE
+        state, corrected = epoch.state, epoch.state["corrected"][epoch.labeled] != NONE
         if epoch.index == 0:  # a run begins: fresh weights have predicted nothing yet
             state["predictions"].fill_(NONE)
             state["noise_rate"] = torch.minimum(state["noise_rate"], 1 - corrected.double().mean())
@@ -88,20 +88,20 @@ class SELFIE(Method):
             estimate_rate(epoch)
         epoch.note(noise_rate=float(state["noise_rate"]), corrected=float(corrected.double().mean()))
 
-    def step(self, at: Step, *, warm_up: int) -> Losses:
-        rows, given = at.batch.rows, at.batch.labels
-        logits = at.net(at.batch.weak)
+    def step(self, step: Step, *, warm_up: int) -> Losses:
+        rows, given = step.batch.rows, step.batch.labels
+        logits = step.net(step.batch.weak)
         ce = cross_entropy(logits, given)
-        corrected, used = at.state["corrected"][rows], torch.ones_like(given, dtype=torch.bool)
-        if at.epoch >= warm_up:
-            clean = small_loss(ce, ((1 - at.state["noise_rate"]) * len(rows) - ROUNDING).ceil())
-            at.chose("clean", at.batch, logits, clean)
-            corrected = refurbished(at.state["predictions"][rows], corrected)
-            at.state["corrected"][rows] = corrected
+        corrected, used = step.state["corrected"][rows], torch.ones_like(given, dtype=torch.bool)
+        if step.epoch >= warm_up:
+            clean = small_loss(ce, ((1 - step.state["noise_rate"]) * len(rows) - ROUNDING).ceil())
+            step.record_selection("clean", step.batch, logits, clean)
+            corrected = refurbished(step.state["predictions"][rows], corrected)
+            step.state["corrected"][rows] = corrected
             used = clean | (corrected != NONE)
         labels = torch.where(corrected != NONE, corrected, given)
-        at.selections["used"] = Selection(at.batch, labels, used)
-        remember(at.state["predictions"], rows, logits.detach().argmax(dim=1))
+        step.selections["used"] = Selection(step.batch, labels, used)
+        remember(step.state["predictions"], rows, logits.detach().argmax(dim=1))
         return {"ce": reduce.mean(cross_entropy(logits, labels), used)}
 
     def evidence(self, state: State) -> Mapping[str, Tensor]:

@@ -54,18 +54,18 @@ class SOP(Method):
                 drawn = torch.from_numpy(self.sigma * epoch.rng.standard_normal(values.shape))
                 values.copy_(drawn)
 
-    def step(self, at: Step) -> Losses:
-        labels = at.batch.labels
+    def step(self, step: Step) -> Losses:
+        labels = step.batch.labels
         if self.lambda_C:
-            logits, strong = at.net.together(at.batch.weak, at.batch.strong)
+            logits, strong = step.net.together(step.batch.weak, step.batch.strong)
         else:
-            logits = strong = at.net(at.batch.weak)
+            logits = strong = step.net(step.batch.weak)
         given = one_hot(labels, logits.shape[1])
-        u, v = at.row_parameter("u", lr=self.lr_u), at.row_parameter("v", lr=self.lr_v)
+        u, v = step.row_parameter("u", lr=self.lr_u), step.row_parameter("v", lr=self.lr_v)
         U = (u[:, None] ** 2 * given).clamp(0, 1)
         V = (v**2 * (1 - given)).clamp(0, 1)
         p = logits.float().softmax(dim=1)
-        at.chose("agrees", at.batch, logits, u.detach() ** 2 < 0.5)
+        step.record_selection("agrees", step.batch, logits, u.detach() ** 2 < 0.5)
         # v is learned by L_2 alone: cross-entropy would use it to take the other classes away.
         q = F.normalize((p + U - V.detach()).clamp_min(FLOOR), p=1, dim=1).clamp(FLOOR, 1)
         predicted = one_hot(p.argmax(dim=1), logits.shape[1])

@@ -45,7 +45,7 @@ class SSR(Method):
         self.require_positive("alpha")
 
     def stages(self, task: Task) -> tuple[Stage, ...]:
-        draws = {"labelled": Draw(balanced_rows)} | ({"all": Draw("all")} if self.lambda_fc else {})
+        draws = {"labeled": Draw(balanced_rows)} | ({"all": Draw("all")} if self.lambda_fc else {})
         return (Stage("train", task.epochs, self.step, draws, self.choose),)
 
     def initial_state(self, task: Task) -> State:
@@ -74,28 +74,32 @@ class SSR(Method):
         if not several_classes(labels[chosen]):  # the network has collapsed, or nobody is chosen
             epoch.note(kept_last_split=1.0)
             if not state["chosen"].any():
-                state["chosen"][epoch.labelled] = True
+                state["chosen"][epoch.labeled] = True
             return
         state["labels"][rows], state["chosen"][rows], state["votes"][rows] = labels, chosen, votes
 
-    def step(self, at: Step) -> Losses:
-        labels = at.state["labels"][at.batch.rows]
-        at.selections["chosen"] = Selection(at.batch, labels, at.state["chosen"][at.batch.rows])
-        views = torch.cat([at.batch.view("strong", 0), at.batch.view("strong", 1)])
-        mix = draw_mix(at, len(views), self.alpha, mostly_first=True)
-        logits = at.net(mix(views))
+    def step(self, step: Step) -> Losses:
+        labels = step.state["labels"][step.batch.rows]
+        step.selections["chosen"] = Selection(step.batch, labels, step.state["chosen"][step.batch.rows])
+        views = torch.cat([step.batch.view("strong", 0), step.batch.view("strong", 1)])
+        mix = draw_mix(step, len(views), self.alpha, mostly_first=True)
+        logits = step.net(mix(views))
         targets = one_hot(labels, logits.shape[1]).repeat(2, 1)
         losses = {"ce": reduce.mean(cross_entropy(logits, mix(targets)))}
         if self.lambda_fc:
-            losses["fc"] = self.lambda_fc * self.consistency(at)
+            losses["fc"] = self.lambda_fc * self.consistency(step)
         return losses
 
-    def consistency(self, at: Step) -> Tensor:
+    def consistency(self, step: Step) -> Tensor:
         """-cos(Q(P(f(strong))), sg(P(f(weak)))): the prediction follows the weak view's projection, not the reverse."""
-        batch, projector, predictor = at.batches["all"], at.net.attached["projector"], at.net.attached["predictor"]
+        batch, projector, predictor = (
+            step.batches["all"],
+            step.net.attached["projector"],
+            step.net.attached["predictor"],
+        )
         with torch.no_grad():
-            z = projector(at.net.predict_features(batch.weak))
-        (features,), _ = at.net.with_features(batch.strong)
+            z = projector(step.net.predict_features(batch.weak))
+        (features,), _ = step.net.with_features(batch.strong)
         return -reduce.mean(F.cosine_similarity(predictor(projector(features)).float(), z.float(), dim=1))
 
     def evidence(self, state: State) -> Mapping[str, Tensor]:

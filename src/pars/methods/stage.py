@@ -27,7 +27,7 @@ class Draw:
     `before_epoch`, and again when a run is resumed within it: of tensors, therefore, that no step changes.
     """
 
-    pool: Literal["labelled", "all"] | Callable[[State], Tensor]  # row numbers; one named twice is drawn twice as often
+    pool: Literal["labeled", "all"] | Callable[[State], Tensor]  # row numbers; one named twice is drawn twice as often
     ratio: float | Callable[[State], float] = 1.0
 
 
@@ -38,7 +38,7 @@ class Stage:
     name: str
     epochs: int
     step: Callable[[Step], Losses]
-    draws: Mapping[str, Draw] = field(default_factory=dict)  # beside, or with that name instead of, "labelled"
+    draws: Mapping[str, Draw] = field(default_factory=dict)  # beside, or with that name instead of, "labeled"
     before_epoch: Callable[[Epoch], None] | None = None
     restart: Literal["none", "all", "head"] = "none"  # what gets fresh weights when the stage begins
     trains: Literal["all", "head", "body"] = "all"  # the rest keeps its weights

@@ -43,11 +43,11 @@ class Batch:
 
 @dataclass(frozen=True)
 class Selection:
-    """What a step believed about some rows; the engine, not the method, compares it with the truth."""
+    """Rows that a step selected, and its predictions; the engine, not the method, compares them with true labels."""
 
     batch: Batch
     predicted: Tensor  # [B] class
-    ambiguous: Tensor  # [B] bool: chosen; in PARS' words confident enough to be ambiguous rather than noisy (eq. ss)
+    selected: Tensor  # [B] bool
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Step:
 
     @property
     def batch(self) -> Batch:
-        return self.batches["labelled"]
+        return self.batches["labeled"]
 
     def uniform_integers(self, high: int, size: int | tuple[int, ...]) -> Tensor:
         """Integers in [0, high) on the batch's device."""
@@ -101,12 +101,12 @@ class Step:
         return values
 
     def select(self, name: str, batch: Batch, logits: Tensor, tau: float | Tensor) -> Tensor:
-        """Eq. ss: the mask of ambiguous rows, max_k p_k > τ; remembered under `name` for the epoch's metrics."""
+        """The mask [B] of confident rows, max_k p_k > τ (PARS eq. ss); recorded under `name` for the metrics."""
         confidence, predicted = logits.detach().float().softmax(dim=1).max(dim=1)
-        ambiguous = confidence > tau
-        self.selections[name] = Selection(batch, predicted, ambiguous)
-        return ambiguous
+        selected = confidence > tau
+        self.selections[name] = Selection(batch, predicted, selected)
+        return selected
 
-    def chose(self, name: str, batch: Batch, logits: Tensor, chosen: Tensor) -> None:
-        """Remember which rows [B] of a batch a method took, and what it predicted for them, for the epoch's metrics."""
-        self.selections[name] = Selection(batch, logits.detach().argmax(dim=1), chosen)
+    def record_selection(self, name: str, batch: Batch, logits: Tensor, selected: Tensor) -> None:
+        """Record which rows [B] of a batch a method selected, and its predictions, for the epoch's metrics."""
+        self.selections[name] = Selection(batch, logits.detach().argmax(dim=1), selected)

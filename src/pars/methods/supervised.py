@@ -25,12 +25,12 @@ class Supervised(Method):
     def stages(self, task: Task) -> tuple[Stage, ...]:
         loss = parse(self.loss)
 
-        def step(at: Step) -> Losses:
-            logits = at.net(at.batch.weak)
-            at.select("raw", at.batch, logits, self.tau)
-            return {"raw": reduce.mean(loss(logits, at.batch.labels))}
+        def train_step(step: Step) -> Losses:
+            logits = step.net(step.batch.weak)
+            step.select("raw", step.batch, logits, self.tau)
+            return {"raw": reduce.mean(loss(logits, step.batch.labels))}
 
-        return (Stage("train", task.epochs, step),)
+        return (Stage("train", task.epochs, train_step),)
 
 
 def with_ce(setting: Setting) -> Recipe:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pars.augment import ViewsConfig
 from pars.data import DataConfig
 from pars.engine import TrainConfig
-from pars.methods import PARS, Method, Setting, by_name
+from pars.methods import Method, PARSFast, Setting, by_name
 from pars.methods.fixmatch import FixMatch
 from pars.models import ModelConfig
 from pars.noise import NoiseConfig
@@ -17,7 +17,7 @@ CIFAR10N = NoiseConfig(kind="file", path="CIFAR-10_human.pt", labels="worse")  #
 GCE = Setting(robust="gce(q=0.7)")  # as from pixels in small (docs/method.md): NCE+MAE learns too slowly
 
 LARGE_BATCHES, WIDE = 0.05, 0.5  # PFLOP from which a run has batches of 256, and a network of width 64
-LONG = 0.15  # PFLOP from which PARS knows enough after 0.6 of the run to say which labels teach
+LONG = 0.15  # PFLOP from which the teacher of pars-fast is good enough after 0.6 of the run to drop labels by it
 
 
 def cifar10_fast(noise: NoiseConfig, method: str | None = None) -> RunConfig:
@@ -42,24 +42,18 @@ def cifar10_fast(noise: NoiseConfig, method: str | None = None) -> RunConfig:
             evaluate_every=2,
             dynamics_every=5,
         ),
-        method=method_for(method or "pars"),
+        method=method_for(method or "pars-fast"),
     )
 
 
 def method_for(name: str) -> Method:
     """A method as all fast presets have it but the one with few labels.
 
-    PARS teaches itself on the labelled batch's own images, labels and pseudo-labels teach on one view of them, and
-    pseudo-labels come from what the network said of an image in earlier epochs: an epoch of its main stage then costs
-    one pass, not 5. It is spent on labels that still teach. FixMatch draws half a batch beside each labelled one, not
-    three: its epochs cost two passes, not 7, and a short run has some.
+    FixMatch draws half a batch beside each labeled one, not three: its epochs cost two passes, not 7, so that a short
+    run has several.
     """
     method = by_name(name, GCE)
-    if isinstance(method, FixMatch):
-        return replace(method, mu=0.5)
-    if name != "pars" or not isinstance(method, PARS):
-        return method
-    return replace(method, pool="batch", raw_view="strong", teacher="temporal", draw="useful")
+    return replace(method, mu=0.5) if isinstance(method, FixMatch) else method
 
 
 def cifar100_fast(noise: NoiseConfig, method: str | None = None) -> RunConfig:
@@ -75,34 +69,43 @@ def cifar10n_fast(noise: NoiseConfig, method: str | None = None) -> RunConfig:
 def cifar10_few_labels_fast(noise: NoiseConfig, method: str | None = None) -> RunConfig:
     """All of CIFAR-10 from pixels with a network made for speed: an hour or so on two CPU cores."""
     config = cifar10_fast(noise, method)
-    name = method or "pars"
+    name = method or "pars-fast"
     return replace(config, train=replace(config.train, batch_size=64), method=few_labels_method_for(name))
 
 
 def few_labels_method_for(name: str) -> Method:
     """A method as the fast preset with few labels has it.
 
-    Rows without a label are in no labelled batch: PARS draws its own, many of them beside few labelled ones, which come
-    often as it is. An epoch of its main stage then costs ten of the warm-up, so that these are cheap, and the robust
-    loss learns from so few labels for long before it learns them by heart.
+    Unlabeled rows are in no labeled batch, so `pars-fast` draws batches of its own, many unlabeled rows beside few
+    labeled ones. An epoch of its main stage costs ten of the warm-up; so the warm-up may be long, and the robust loss
+    takes long to memorize so few labels.
     """
     method = by_name(name, GCE)
-    if name != "pars" or not isinstance(method, PARS):
+    if not isinstance(method, PARSFast):
         return method
-    return replace(method, mu=7.0, raw_view="strong", tau=0.9, late=0.8, warm_up_share=0.56)
+    return replace(
+        method,
+        pool="all",
+        temporal_teacher=False,
+        sampling="uniform",
+        mu=7.0,
+        tau=0.9,
+        agreement_start=0.8,
+        warm_up_share=0.56,
+    )
 
 
 def sized(config: RunConfig, budget: float) -> RunConfig:
     """The network and the batch that a budget (PFLOP) buys methods of one pass an epoch (docs/fast.md).
 
-    A wide network learns more from an image and costs more for it; small batches make more steps of few images. In a
-    long run PARS leaves out labels that its earlier outputs do not share, before the learning rate has fallen so far
-    that wrong ones are learned by heart; a short one does not come to that, and has more to learn from all of them.
+    A wide network learns more from an image and costs more; small batches make more steps of few images. In a long run
+    `pars-fast` drops labels that the teacher does not predict, before the learning rate is so low that wrong labels are
+    memorized; a short run does not memorize them and learns more from all labels.
     """
     width = 32 if budget < WIDE else 64
     batch_size = 128 if budget < LARGE_BATCHES else 256
     method = config.method
-    if budget >= LONG and isinstance(method, PARS) and method == method_for("pars"):  # not as its paper has it
-        method = replace(method, late=0.6)
+    if budget >= LONG and isinstance(method, PARSFast) and method == method_for("pars-fast"):
+        method = replace(method, agreement_start=0.6)
     model, train = replace(config.model, width=width), replace(config.train, batch_size=batch_size)
     return replace(config, model=model, train=train, method=method)

@@ -15,17 +15,17 @@ from pars.methods.parts.mixmatch import Matched, mixmatch
 @pytest.mark.parametrize("weights", [None, [0.5, 3.0, 0.0, 1.0]])
 def test_the_losses_are_those_of_pairs_mixed_over_the_whole_batch(weights: list[float] | None) -> None:
     views = [random(seed, n, 4) for seed, n in ((0, 3), (1, 3), (2, 5), (3, 5))]
-    labelled, guessed = random(4, 3, 4).softmax(1), random(5, 5, 4).softmax(1)
+    labeled, guessed = random(4, 3, 4).softmax(1), random(5, 5, 4).softmax(1)
     nobody: Rows = (torch.arange(3), torch.zeros(3, dtype=torch.int64), {})
-    at = step_of({"labelled": nobody}, {}, seed=7)
-    matched = mixmatch(at, at.net, views[:2], labelled, views[2:], guessed, alpha=0.75)
+    step = step_of({"labeled": nobody}, {}, seed=7)
+    matched = mixmatch(step, step.net, views[:2], labeled, views[2:], guessed, alpha=0.75)
 
     rng = np.random.default_rng(7)
     share = rng.beta(0.75, 0.75)
     share = max(share, 1 - share)
     partners = rng.permutation(16)
     inputs = np.concatenate([view.double().numpy() for view in views])
-    targets = np.concatenate([t.double().numpy() for t in (labelled, labelled, guessed, guessed)])
+    targets = np.concatenate([t.double().numpy() for t in (labeled, labeled, guessed, guessed)])
     entropy = error = 0.0
     for i, j in enumerate(partners):
         p = softmax(share * inputs[i] + (1 - share) * inputs[j])

@@ -23,17 +23,17 @@ class Mix:
         return self.weight * values + (1 - self.weight) * values[self.partner]
 
 
-def draw_mix(at: Step, n: int, alpha: float, *, mostly_first: bool = False) -> Mix:
+def draw_mix(step: Step, n: int, alpha: float, *, mostly_first: bool = False) -> Mix:
     """λ ~ Beta(α, α), and a permutation of n rows. `mostly_first`: max(λ, 1-λ), as MixMatch has it."""
-    weight = float(at.rng.beta(alpha, alpha))
-    return Mix(max(weight, 1 - weight) if mostly_first else weight, at.permutation(n))
+    weight = float(step.rng.beta(alpha, alpha))
+    return Mix(max(weight, 1 - weight) if mostly_first else weight, step.permutation(n))
 
 
-def mixup_loss(at: Step, alpha: float) -> Tensor:
+def mixup_loss(step: Step, alpha: float) -> Tensor:
     """λ·CE(x̃, y) + (1-λ)·CE(x̃, y_π) over the labelled batch. CE is linear in its target: one, with the mixed target."""
-    mix = draw_mix(at, len(at.batch), alpha)
-    logits = at.net(mix(at.batch.weak))
-    return reduce.mean(cross_entropy(logits, mix(one_hot(at.batch.labels, logits.shape[1]))))
+    mix = draw_mix(step, len(step.batch), alpha)
+    logits = step.net(mix(step.batch.weak))
+    return reduce.mean(cross_entropy(logits, mix(one_hot(step.batch.labels, logits.shape[1]))))
 
 
 def one_hot(labels: Tensor, n_classes: int) -> Tensor:

@@ -35,11 +35,11 @@ class Matched:
 
 
 def mixmatch(
-    at: Step,
+    step: Step,
     net: Network,
-    labelled: Sequence[Tensor],
+    labeled: Sequence[Tensor],
     labelled_targets: Tensor,
-    unlabelled: Sequence[Tensor],
+    unlabeled: Sequence[Tensor],
     unlabelled_targets: Tensor,
     *,
     alpha: float,
@@ -48,10 +48,10 @@ def mixmatch(
 
     Shapes: views of B labelled and U unlabelled rows, targets [B, K] and [U, K]. One training-mode forward.
     """
-    views = torch.cat([*labelled, *unlabelled])
-    targets = torch.cat([labelled_targets] * len(labelled) + [unlabelled_targets] * len(unlabelled))
-    mix = draw_mix(at, len(views), alpha, mostly_first=True)
-    return Matched(net(mix(views)), mix(targets), len(labelled) * len(labelled_targets))
+    views = torch.cat([*labeled, *unlabeled])
+    targets = torch.cat([labelled_targets] * len(labeled) + [unlabelled_targets] * len(unlabeled))
+    mix = draw_mix(step, len(views), alpha, mostly_first=True)
+    return Matched(net(mix(views)), mix(targets), len(labeled) * len(labelled_targets))
 
 
 def mean_softmax(*logits: Tensor) -> Tensor:

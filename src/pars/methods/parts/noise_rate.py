@@ -37,7 +37,7 @@ def early(epochs: int) -> int:
 
 def estimate_rate(epoch: Epoch) -> None:
     """Put what the networks together make of the labels into `state["noise_rate"]`."""
-    rows = epoch.labelled
+    rows = epoch.labeled
     probabilities = [epoch.sweep(rows, net=index).logits.softmax(dim=1) for index in range(len(epoch.nets))]
     epoch.state["noise_rate"] = wrong_share(torch.stack(probabilities).mean(dim=0), epoch.given[rows])
 

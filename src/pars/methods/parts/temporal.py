@@ -1,4 +1,4 @@
-"""Temporal ensembling (Laine & Aila 2017): a moving average of what the network said of each row, epoch after epoch."""
+"""Temporal ensembling (Laine & Aila 2017): a moving average of the network's outputs for each row."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pars.methods.parts.history import said_of
 from pars.methods.stage import State
 
 
-def empty(n_rows: int, n_classes: int) -> State:
-    """The tensors of an ensemble that has said nothing yet."""
+def initial_ensemble(n_rows: int, n_classes: int) -> State:
+    """State before training: no outputs yet."""
     return {"ensemble": torch.zeros(n_rows, n_classes)}
 
 
 @torch.no_grad()
-def write(state: State, rows: Tensor, logits: Tensor, momentum: float) -> None:
-    """Blend softmax(logits) into each row's average, which keeps a share of `momentum`; if averages are kept at all.
+def update(state: State, rows: Tensor, logits: Tensor, momentum: float) -> None:
+    """Update each row's average: momentum · average + (1 - momentum) · softmax(logits). No-op without averages.
 
     Shapes: rows [B], logits [B, K].
     """
@@ -25,12 +25,12 @@ def write(state: State, rows: Tensor, logits: Tensor, momentum: float) -> None:
     state["ensemble"][rows] = torch.lerp(said_of(rows, logits), state["ensemble"][rows], momentum)
 
 
-def logits_of(state: State, rows: Tensor, otherwise: Tensor | float = 0.0) -> Tensor:
-    """Logits of each row's average; `otherwise` [B, K] where nothing was said yet. Shapes: [B] -> [B, K].
+def ensemble_logits(state: State, rows: Tensor, otherwise: Tensor | float = 0.0) -> Tensor:
+    """Logits of each row's average; `otherwise` [B, K] where there are no outputs yet. Shapes: [B] -> [B, K].
 
-    >>> state = empty(2, 2)
-    >>> write(state, torch.tensor([1]), torch.tensor([[0.0, 1.0986]]), momentum=0.7)  # probabilities 1/4 and 3/4
-    >>> logits_of(state, torch.tensor([0, 1]), torch.zeros(2, 2)).softmax(dim=1)
+    >>> state = initial_ensemble(2, 2)
+    >>> update(state, torch.tensor([1]), torch.tensor([[0.0, 1.0986]]), momentum=0.7)  # probabilities 1/4 and 3/4
+    >>> ensemble_logits(state, torch.tensor([0, 1]), torch.zeros(2, 2)).softmax(dim=1)
     tensor([[0.5000, 0.5000],
             [0.2500, 0.7500]])
     """

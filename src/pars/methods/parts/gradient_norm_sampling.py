@@ -1,10 +1,9 @@
-"""Rows drawn as often as a loss can still learn from their labels, as far as the network's earlier outputs tell.
+"""Draw rows in proportion to the gradient norm of their loss (Katharopoulos & Fleuret 2018).
 
-A robust loss hardly moves for a label that the network contradicts, and no loss does for one that it has learned. Such
-rows cost a pass as any other. Drawn seldom, they leave the passes to rows whose labels teach (as Katharopoulos &
-Fleuret 2018 draw by the norm of the gradient, and Mindermann et al. 2022 what is learnable and not yet learnt). Losses
-are not divided by how often a row is drawn: what is minimised is another mean than over all rows, and so are all means
-and counts over batches.
+The gradient of a robust loss vanishes for a label that the network contradicts, and that of any loss for a label it has
+learned. Such rows cost as much as others and teach nothing; drawn rarely, they leave room for rows that teach (compare
+Mindermann et al. 2022). Losses are not reweighted by the drawing probability: what is minimized, and every mean
+and count over batches, is over drawn rows.
 """
 
 from __future__ import annotations
@@ -18,24 +17,24 @@ from torch import Tensor
 from pars.methods.epoch import Epoch
 from pars.methods.stage import State
 
-FLOOR = 0.2  # of an even share: no row is written off, each comes every fifth epoch on average
+FLOOR = 0.2  # of a uniform share: every row is drawn at least every fifth epoch on average
 PerRow = Callable[[Tensor, Tensor], Tensor]
 
 
-def all_alike(labels: Tensor) -> State:
-    """The rows to draw before anything is known: every labelled one, once. Shapes: labels [n], -1 = unlabelled."""
+def each_row_once(labels: Tensor) -> State:
+    """State before training: every labeled row once. Shapes: labels [n], -1 = unlabeled."""
     return {"drawn": (labels >= 0).nonzero()[:, 0]}
 
 
 def drawn_rows(state: State) -> Tensor:
-    """The rows of this epoch, [number of labelled ones]; some are there several times, some not at all."""
+    """The rows of this epoch, [n_labeled]; some occur several times, some not at all."""
     return state["drawn"]
 
 
-def choose(epoch: Epoch, said: Tensor, loss: PerRow) -> None:
-    """Choose an epoch's rows, by what the network said of `epoch.labelled`, in their order: logits [labelled, K]."""
-    useful = gradient_norms(loss, said, epoch.given[epoch.labelled])
-    epoch.state["drawn"] = redraw(epoch.labelled, useful, epoch.rng)
+def draw_rows(epoch: Epoch, logits: Tensor, loss: PerRow) -> None:
+    """Draw an epoch's rows from logits [n_labeled, K] of `epoch.labeled`, in their order."""
+    useful = gradient_norms(loss, logits, epoch.given[epoch.labeled])
+    epoch.state["drawn"] = systematic_resample(epoch.labeled, useful, epoch.rng)
     epoch.note(distinct_rows=epoch.state["drawn"].bincount().count_nonzero())
 
 
@@ -54,14 +53,14 @@ def gradient_norms(loss: PerRow, logits: Tensor, labels: Tensor) -> Tensor:
     return norms
 
 
-def redraw(rows: Tensor, weights: Tensor, rng: np.random.Generator, *, floor: float = FLOOR) -> Tensor:
+def systematic_resample(rows: Tensor, weights: Tensor, rng: np.random.Generator, *, floor: float = FLOOR) -> Tensor:
     """As many rows again, each in proportion to `floor` + (1 - floor) · its weight over the mean weight.
 
     A row that should come 1.3 times comes once or twice: there is one draw for all (systematic resampling), so that no
     chance is added to what the weights say. Shapes: rows [n], weights [n] -> [n].
 
     >>> weights = torch.tensor([0.0, 0.0, 3.0, 3.0, 0.0, 0.0])
-    >>> redraw(torch.arange(6), weights, np.random.default_rng(0)).bincount(minlength=6)
+    >>> systematic_resample(torch.arange(6), weights, np.random.default_rng(0)).bincount(minlength=6)
     tensor([0, 0, 3, 3, 0, 0])
     """
     order = torch.from_numpy(rng.permutation(len(rows))).to(rows.device)  # or neighbours would share their luck
