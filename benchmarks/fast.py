@@ -44,7 +44,7 @@ PLOTS = {
     "sym80": "CIFAR-10, 50 000 images, 80 % symmetric noise; names say method and budget in PFLOP",
 }
 EARLY_STOPPING: dict[str, Any] = {"data": {"holdout": 0.1}, "train": {"keep": "best-epoch"}}
-ALL_LABELS: dict[str, Any] = {"draw": "evenly", "late": 1.0}  # each as often as the others, and to the end
+ALL_LABELS: dict[str, Any] = {"sampling": "uniform", "agreement_start": 1.0}  # all labels alike, to the end
 
 
 @dataclass(frozen=True)
@@ -60,40 +60,30 @@ class Row:
 
 HALF, MOST, AS_PRESET = symmetric(0.5), symmetric(0.8), NoiseConfig()
 ROWS: dict[str, Row] = {
-    "sym50 0.6 pars": Row("cifar10-fast", "pars", HALF, 0.6),
+    "sym50 0.6 pars-fast": Row("cifar10-fast", "pars-fast", HALF, 0.6),
     "sym50 0.6 warmup": Row("cifar10-fast", "warmup", HALF, 0.6),
-    "sym80 0.6 pars": Row("cifar10-fast", "pars", MOST, 0.6),
+    "sym80 0.6 pars-fast": Row("cifar10-fast", "pars-fast", MOST, 0.6),
     "sym80 0.6 warmup": Row("cifar10-fast", "warmup", MOST, 0.6),
     "sym80 0.3 warmup, lr 0.02": Row("cifar10-fast", "warmup", MOST, 0.3, {"train": {"lr": 0.02}}),
-    "worse 0.3 pars": Row("cifar10n-fast", "pars", AS_PRESET, 0.3),
+    "worse 0.3 pars-fast": Row("cifar10n-fast", "pars-fast", AS_PRESET, 0.3),
     "worse 0.3 warmup": Row("cifar10n-fast", "warmup", AS_PRESET, 0.3),
     "worse 0.3 ce, early stopping": Row("cifar10n-fast", "ce", AS_PRESET, 0.3, EARLY_STOPPING),
-    "low resource 0.3 pars": Row("cifar10-low-resource-fast", "pars", HALF, 0.3),
+    "low resource 0.3 pars-fast": Row("cifar10-low-resource-fast", "pars-fast", HALF, 0.3),
     "low resource 0.3 warmup": Row("cifar10-low-resource-fast", "warmup", HALF, 0.3),
     "sym50 0.3 warmup": Row("cifar10-fast", "warmup", HALF, 0.3),
-    "sym50 0.3 pars": Row("cifar10-fast", "pars", HALF, 0.3),
-    "sym50 0.3 without pseudo loss": Row("cifar10-fast", "pars", HALF, 0.3, {"method": {"pseudo": False}}),
+    "sym50 0.3 pars-fast": Row("cifar10-fast", "pars-fast", HALF, 0.3),
+    "sym50 0.3 without pseudo loss": Row("cifar10-fast", "pars-fast", HALF, 0.3, {"method": {"pseudo": False}}),
     "sym50 0.3 without NL": Row(
-        "cifar10-fast", "pars", HALF, 0.3, {"method": {"raw_negative": "none", "pseudo_negative": False}}
+        "cifar10-fast", "pars-fast", HALF, 0.3, {"method": {"raw_negative": "none", "pseudo_negative": False}}
     ),
-    "sym50 1 pars": Row("cifar10-fast", "pars", HALF, 1.0),
-    "sym50 0.3 pars, shared 0.25": Row("cifar10-fast", "pars", HALF, 0.3, {"method": {"shared": 0.25}}),
-    "sym50 1 pars, shared 0.25": Row("cifar10-fast", "pars", HALF, 1.0, {"method": {"shared": 0.25}}),
-    "sym50 0.6 pars, useful labels": Row("cifar10-fast", "pars", HALF, 0.6, {"method": {"late": 1.0}}),
-    "sym50 0.6 pars, lr 0.02": Row("cifar10-fast", "pars", HALF, 0.6, {"train": {"lr": 0.02}, "method": ALL_LABELS}),
-    "sym50 0.6 pars, SGD and two views": Row(
-        "cifar10-fast",
-        "pars",
-        HALF,
-        0.6,
-        {
-            "train": {"optimiser": "sgd", "lr": 0.1},
-            "model": {"width": 32},
-            "views": {"pad_mode": "zero"},
-            "method": {"raw_view": "weak", "warm_up_share": 0.6, "teacher": "average"} | ALL_LABELS,
-        },
+    "sym50 1 pars-fast": Row("cifar10-fast", "pars-fast", HALF, 1.0),
+    "sym50 0.6 pars-fast, no agreement": Row(
+        "cifar10-fast", "pars-fast", HALF, 0.6, {"method": {"agreement_start": 1.0}}
     ),
-    "worse 0.3 pars, all labels": Row("cifar10n-fast", "pars", AS_PRESET, 0.3, {"method": ALL_LABELS}),
+    "sym50 0.6 pars-fast, lr 0.02": Row(
+        "cifar10-fast", "pars-fast", HALF, 0.6, {"train": {"lr": 0.02}, "method": ALL_LABELS}
+    ),
+    "worse 0.3 pars-fast, all labels": Row("cifar10n-fast", "pars-fast", AS_PRESET, 0.3, {"method": ALL_LABELS}),
 }
 
 
@@ -104,7 +94,7 @@ def recipe(method: str, noise: NoiseConfig, train: dict[str, Any], budget: float
         "model": {"width": 32},
         "views": {"pad_mode": "reflect"},
         "train": {"dynamics_every": 0} | train,
-        "method": ({"warm_up_share": 0.4} | ALL_LABELS if method == "pars" else {}) | settings,
+        "method": ({"warm_up_share": 0.4} | ALL_LABELS if method == "pars-fast" else {}) | settings,
     }
     return Row("cifar10-fast", method, noise, budget, changes)
 
@@ -115,9 +105,7 @@ def muon(lr: float, **changes: Any) -> dict[str, Any]:
 
 SGD: dict[str, Any] = {"optimiser": "sgd", "lr": 0.1, "schedule": "cosine", "batch_size": 256}
 GCE7, GCE5 = "gce(q=0.7)", "gce(q=0.5)"
-ONE_VIEW: dict[str, Any] = {"pool": "batch", "raw_view": "strong", "teacher": "temporal"}
-AVERAGE: dict[str, Any] = {"pool": "batch", "raw_view": "strong", "teacher": "average"}
-TWO_VIEWS: dict[str, Any] = {"pool": "batch", "raw_view": "weak", "teacher": "average"}
+AVERAGE: dict[str, Any] = {"temporal_teacher": False}
 RECIPES: dict[str, Row] = {
     "warmup, lr 0.04": recipe("warmup", HALF, muon(0.04), loss=GCE7),
     "warmup, lr 0.02": recipe("warmup", HALF, muon(0.02), loss=GCE7),
@@ -125,9 +113,10 @@ RECIPES: dict[str, Row] = {
     "warmup, SGD 0.1": recipe("warmup", HALF, SGD, loss=GCE7),
     "warmup, lr 0.04, q 0.5": recipe("warmup", HALF, muon(0.04), loss=GCE5),
     "warmup, lr 0.04, batches of 128": recipe("warmup", HALF, muon(0.04, batch_size=128), loss=GCE7),
-    "pars, lr 0.04, one view": recipe("pars", HALF, muon(0.04), 0.2, robust=GCE7, **ONE_VIEW),
-    "pars, lr 0.04, one view, averaged teacher": recipe("pars", HALF, muon(0.04), 0.2, robust=GCE7, **AVERAGE),
-    "pars, lr 0.04, two views": recipe("pars", HALF, muon(0.04), 0.2, robust=GCE7, **TWO_VIEWS),
+    "pars-fast, lr 0.04, one view": recipe("pars-fast", HALF, muon(0.04), 0.2, robust=GCE7),
+    "pars-fast, lr 0.04, one view, averaged teacher": recipe(
+        "pars-fast", HALF, muon(0.04), 0.2, robust=GCE7, **AVERAGE
+    ),
     "warmup, lr 0.04, 0.2 PFLOP": recipe("warmup", HALF, muon(0.04), 0.2, loss=GCE7),
     "sym80 warmup, lr 0.02": recipe("warmup", MOST, muon(0.02), loss=GCE7),
     "sym80 warmup, lr 0.04": recipe("warmup", MOST, muon(0.04), loss=GCE7),

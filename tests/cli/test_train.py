@@ -15,7 +15,7 @@ from safetensors.numpy import load_file
 
 from cli.helpers import DIGITS, one_document, pars, process, write_features
 from pars import run
-from pars.methods import PARS, Supervised
+from pars.methods import PARSPaper, Supervised
 from pars.noise import NoiseConfig
 
 
@@ -101,7 +101,7 @@ def test_flags_win_over_the_file_and_the_file_over_the_preset(tmp_path: Path) ->
     flags = ("--train.lr", "0.5", "--method.tau", "0.75", "--model.name", "linear")
     assert pars("train", "--preset", "digits", "--config", mine, *flags, "--out", out) == 0
     config, preset = config_of(out), run.preset("digits")(NoiseConfig())
-    assert isinstance(config.method, PARS)
+    assert isinstance(config.method, PARSPaper)
     assert (config.seed, config.train.epochs, config.data.limit) == (3, 2, 200)  # the file's
     assert (config.train.lr, config.method.tau) == (0.5, 0.75)  # the flags'
     assert config.train.batch_size == preset.train.batch_size != 128  # the preset's
@@ -119,11 +119,11 @@ def test_a_preset_sees_the_noise_wherever_it_is_given(where: str, tmp_path: Path
     options, flags = parser().parse_known_args(given)
     config = resolve(options, flags)
     assert config == run.preset("cifar10")(NoiseConfig(kind="symmetric", rate=0.8))
-    assert isinstance(config.method, PARS)
+    assert isinstance(config.method, PARSPaper)
     assert config.method.warm_up == 40
     options, flags = parser().parse_known_args([*given, "--method.warm-up", "7"])
     chosen = resolve(options, flags).method
-    assert isinstance(chosen, PARS)
+    assert isinstance(chosen, PARSPaper)
     assert chosen.warm_up == 7
 
 

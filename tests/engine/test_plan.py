@@ -13,7 +13,7 @@ from engine.helpers import Recorder, make_trainer, network, toy, views
 from pars.engine import NetworkCost, Plan, RowCounts, TrainConfig, Trainer, epoch_costs, plan
 from pars.engine.plan import nearest_share, plan_for
 from pars.errors import UserError
-from pars.methods import PARS, REGISTRY, Method, Supervised, Task, by_name
+from pars.methods import PARS, REGISTRY, Method, PARSFast, Supervised, Task, by_name
 
 HELD = np.arange(120) % 6 == 0
 FEW_LABELS = toy(n=120, unlabeled=60)
@@ -59,9 +59,13 @@ def test_a_run_with_few_labels_costs_what_was_planned_and_not_more_than_its_budg
     )  # one more is too much
 
 
-@pytest.mark.parametrize("changes", [{"late": 0.75}, {"late": 0.9}, {"late": 0.85, "pseudo": False}], ids=str)
+@pytest.mark.parametrize(
+    "changes",
+    [{"agreement_start": 0.75}, {"agreement_start": 0.9}, {"agreement_start": 0.85, "pseudo": False}],
+    ids=str,
+)
 def test_a_run_that_asks_its_teacher_more_in_its_late_part_ends_within_its_budget(changes: dict[str, Any]) -> None:
-    method = PARS(**changes)
+    method = PARSFast(pool="all", temporal_teacher=False, sampling="uniform", **changes)
     row = trainer_of(method, replace(CONFIG, epochs=30)).learners[0].cost.training
     config = replace(CONFIG, budget=(40 if "pseudo" in changes else 120) * PER_EPOCH * row / 1e15)
     made = plan_of(method, config)
