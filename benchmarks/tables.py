@@ -1,6 +1,7 @@
 """The tables of docs/method.md: trains what is missing in results/*.jsonl, then prints the table.
 
     python benchmarks/tables.py digits
+    python benchmarks/tables.py stabilizers
     python benchmarks/tables.py features   --features cifar10-lite0.npz --root DATA
     python benchmarks/tables.py search     --features cifar10-lite0.npz --root DATA
     python benchmarks/tables.py ablation   --features cifar10-lite0.npz --root DATA
@@ -80,6 +81,27 @@ def digits() -> Iterator[Cell]:
         for seed in range(3):
             for row, method in THREE.items():
                 yield Cell(f"sym {100 * rate:.0f} %", row, "digits", symmetric(rate), method, seed)
+
+
+STABILIZERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "pars": ("pars", {}),
+    "robust loss on ambiguous rows only": ("pars", {"robust_rows": "ambiguous"}),
+    "raw labels at full weight": ("pars", {"raw_weight": "one"}),
+    "self-training at full weight": ("pars", {"trust": "full"}),
+    "subset means": ("pars", {"min_share": 0.0}),
+    "current weights as teacher": ("pars", {"teacher": "current"}),
+    "class balance of the batch alone": ("pars", {"balance_memory": 0.0}),
+    "pars-paper": ("pars-paper", {}),
+}
+
+
+def stabilizers() -> Iterator[Cell]:
+    """PARS with each stabilizer switched off alone, and the paper's method, which has none."""
+    for seed in range(3):
+        for rate in (0.5, 0.8):
+            for row, (method, changes) in STABILIZERS.items():
+                setting = f"sym {100 * rate:.0f} %"
+                yield Cell(setting, row, "digits", symmetric(rate), method, seed, {"method": changes})
 
 
 def features() -> Iterator[Cell]:
@@ -165,6 +187,7 @@ def stages() -> Iterator[Cell]:
 
 TABLES: dict[str, tuple[str, Callable[[], Iterator[Cell]]]] = {
     "digits": ("digits", digits),
+    "stabilizers": ("stabilizers", stabilizers),
     "features": ("features", features),
     "ablation": ("features", ablation),
     "search": ("search", search),
