@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from pars import augment
 from pars.data import Dataset, Split
 from pars.engine import Quiet, RunFolder, TrainConfig, Trainer, Watcher
-from pars.methods import Method
+from pars.method_api import Method
 from pars.models import ModelConfig, build
 
 N_FEATURES, N_CLASSES = 4, 3

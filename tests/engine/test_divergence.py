@@ -13,7 +13,8 @@ from engine.helpers import SHORT, make_trainer, network, toy, views
 from engine.test_trainer import Spy
 from pars.engine import RunFolder, Trainer, load_tensors
 from pars.errors import UserError
-from pars.methods import Step, Supervised
+from pars.method_api import Step
+from pars.methods import Supervised
 
 
 def test_a_loss_that_is_not_a_number_stops_the_run_and_spares_the_checkpoint(tmp_path: Path) -> None:

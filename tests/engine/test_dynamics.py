@@ -20,7 +20,8 @@ from pars.engine import Quiet, RunFolder, Trainer, load_tensors
 from pars.engine.dynamics import Dynamics, spans
 from pars.engine.predict import BATCH
 from pars.errors import UserError
-from pars.methods import PARS, Method, Supervised
+from pars.method_api import Method
+from pars.methods import PARS, Supervised
 
 LONG = replace(SHORT, epochs=9)
 Floats = npt.NDArray[np.float64]

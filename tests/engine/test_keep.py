@@ -20,7 +20,8 @@ from pars.engine.checkpoint import load_tensors, save_tensors
 from pars.engine.keep import averaged, prefers_earlier
 from pars.errors import UserError
 from pars.losses import cross_entropy
-from pars.methods import Losses, Method, Stage, Step, Supervised, Task
+from pars.method_api import Losses, Method, Stage, Step, Task
+from pars.methods import Supervised
 
 HELD = np.arange(60) % 3 == 0
 

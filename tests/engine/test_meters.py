@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pars.engine.meters import EpochMeter
 from pars.engine.predict import accuracy, predict_proba
-from pars.methods import Batch, Selection
+from pars.method_api import Batch, Selection
 
 N, N_CLASSES = 200, 4
 

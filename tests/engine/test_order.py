@@ -15,7 +15,7 @@ from pars import seeds
 from pars.engine import TrainConfig
 from pars.engine.order import Order, lay_out, schedule, steps_in_epoch
 from pars.errors import UserError
-from pars.methods import Draw, Losses, Stage, Step
+from pars.method_api import Draw, Losses, Stage, Step
 
 deterministic = settings(derandomize=True, deadline=None, max_examples=60)
 

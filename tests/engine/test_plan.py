@@ -13,7 +13,8 @@ from engine.helpers import Recorder, make_trainer, network, toy, views
 from pars.engine import NetworkCost, Plan, RowCounts, TrainConfig, Trainer, epoch_costs, plan
 from pars.engine.plan import nearest_share, plan_for
 from pars.errors import UserError
-from pars.methods import PARS, REGISTRY, Method, PARSFast, Supervised, Task, by_name
+from pars.method_api import Method, Task
+from pars.methods import PARS, REGISTRY, PARSFast, Supervised, by_name
 
 HELD = np.arange(120) % 6 == 0
 FEW_LABELS = toy(n=120, unlabeled=60)

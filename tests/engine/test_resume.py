@@ -16,7 +16,8 @@ from engine.test_trainer import HELD, Peers
 from pars.engine import Interrupted, Quiet, RunFolder, Trainer
 from pars.engine.checkpoint import load_tensors, save_tensors
 from pars.errors import UserError
-from pars.methods import PARS, Method, PARSFast, PARSPaper, Supervised
+from pars.method_api import Method
+from pars.methods import PARS, PARSFast, PARSPaper, Supervised
 
 STEPS = 4 * 3  # four epochs of three steps: 48 of the 60 rows are trained on
 

@@ -19,7 +19,7 @@ from engine.test_trainer import HELD
 from pars.engine import Interrupted, TrainConfig, Trainer, load_tensors
 from pars.errors import UserError
 from pars.losses import cross_entropy, reduce
-from pars.methods import Draw, Epoch, Losses, Method, Stage, State, Step, Task
+from pars.method_api import Draw, Epoch, Losses, Method, Stage, State, Step, Task
 
 
 def ce(at: Step) -> Losses:

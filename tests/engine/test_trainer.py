@@ -21,7 +21,8 @@ from pars.engine.checkpoint import load_tensors
 from pars.engine.order import Order
 from pars.errors import UserError
 from pars.losses import cross_entropy
-from pars.methods import PARS, Draw, Losses, Method, PARSPaper, Stage, Step, Supervised, Task
+from pars.method_api import Draw, Losses, Method, Stage, Step, Task
+from pars.methods import PARS, PARSPaper, Supervised
 
 HELD = np.arange(60) % 5 == 0
 SNAPSHOT = [1.027823, 0.799634, 0.040472, 0.450086, 0.034869, 0.095279]

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from pars import run
 from pars.estimator import auto
 from pars.losses import parse
-from pars.methods import PARS, Setting, by_name
+from pars.method_api import Setting
+from pars.methods import PARS, by_name
 
 
 def facts(n: int = 1000, k: int = 10, shape: tuple[int, ...] = (64,), smallest: int | None = None) -> auto.Facts:

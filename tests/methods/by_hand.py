@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from methods.reference import AsIs
-from pars.methods import Batch, Epoch, Network, Step, Sweep
-from pars.methods.epoch import ViewName
+from pars.method_api import Batch, Epoch, Network, Step, Sweep, ViewName
 
 Rows = tuple[Tensor, Tensor, Mapping[str, Tensor]]  # row numbers, given labels, views by "name/index"
 

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from pars.methods import PARS, Batch, Network, PARSFast, PARSPaper, Step
+from pars.method_api import Batch, Network, Step
+from pars.methods import PARS, PARSFast, PARSPaper
 
 Array = npt.NDArray[np.float64]
 Logits = Mapping[

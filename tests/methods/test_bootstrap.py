@@ -14,7 +14,8 @@ from numpy.testing import assert_allclose
 from methods.reference import make_step, random_labels, random_logits, softmax
 from pars.engine import TrainConfig
 from pars.errors import UserError
-from pars.methods import Setting, Supervised
+from pars.method_api import Setting
+from pars.methods import Supervised
 from pars.methods.bootstrap import ENTRIES, Bootstrap
 
 CONFIG = TrainConfig(epochs=3, batch_size=16, lr=0.1, ema=0.9)

@@ -19,7 +19,7 @@ from methods.two_networks import (
 )
 from pars.engine import TrainConfig
 from pars.errors import UserError
-from pars.methods import Setting
+from pars.method_api import Setting
 from pars.methods.co_teaching import CoTeaching, published
 from pars.noise import NoiseConfig
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from methods.reference import random_labels
 from methods.two_networks import cross_entropies, gradients, random_pair, smallest, two_network_step
-from pars.methods import Setting, Task
+from pars.method_api import Setting, Task
 from pars.methods.co_teaching import CoTeaching
 from pars.methods.co_teaching_plus import CoTeachingPlus, published
 from pars.noise import NoiseConfig

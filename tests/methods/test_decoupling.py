@@ -15,7 +15,7 @@ from methods.two_networks import (
     random_pair,
     two_network_step,
 )
-from pars.methods import Setting
+from pars.method_api import Setting
 from pars.methods.decoupling import Decoupling, published
 
 

@@ -15,7 +15,7 @@ from methods.by_hand import epoch_of, random, random_classes, step_of
 from methods.reference import softmax
 from pars.engine import TrainConfig
 from pars.errors import UserError
-from pars.methods import Setting, Task
+from pars.method_api import Setting, Task
 from pars.methods.disc import DISC, published
 from pars.noise import NoiseConfig
 

@@ -11,7 +11,8 @@ from numpy.testing import assert_allclose
 
 from methods.reference import make_step, random_labels, random_logits, softmax
 from pars.engine import TrainConfig
-from pars.methods import Setting, Supervised, by_name, recipe
+from pars.method_api import Setting
+from pars.methods import Supervised, by_name, recipe
 from pars.methods.elr import ELR
 from pars.noise import NoiseConfig
 

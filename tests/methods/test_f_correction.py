@@ -16,7 +16,8 @@ from torch import Tensor
 from methods.reference import make_step, random_labels, random_logits, softmax
 from pars.engine import TrainConfig
 from pars.errors import UserError
-from pars.methods import Epoch, Setting, Supervised, Sweep, Task
+from pars.method_api import Epoch, Setting, Sweep, Task
+from pars.methods import Supervised
 from pars.methods.f_correction import ENTRIES, LossCorrection, anchored
 
 CONFIG = TrainConfig(epochs=3, batch_size=16, lr=0.1, ema=0.9)

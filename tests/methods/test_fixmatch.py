@@ -13,7 +13,8 @@ from numpy.testing import assert_allclose
 from methods.reference import make_step, random_labels, random_logits, softmax
 from pars.engine import TrainConfig
 from pars.errors import UserError
-from pars.methods import PARS, Setting
+from pars.method_api import Setting
+from pars.methods import PARS
 from pars.methods.fixmatch import ENTRIES, FixMatch
 
 CONFIG = TrainConfig(epochs=3, batch_size=16, lr=0.1, ema=0.9)

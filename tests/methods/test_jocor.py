@@ -16,7 +16,7 @@ from methods.two_networks import (
     smallest,
     two_network_step,
 )
-from pars.methods import Setting
+from pars.method_api import Setting
 from pars.methods.jocor import JoCoR, published
 from pars.noise import NoiseConfig
 

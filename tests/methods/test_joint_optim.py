@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from methods.reference import make_step, random_labels, random_logits, softmax
 from pars.errors import UserError
 from pars.losses import class_balance
-from pars.methods import Setting, Supervised, Task
+from pars.method_api import Setting, Task
+from pars.methods import Supervised
 from pars.methods.joint_optim import JointOptim, published
 from pars.methods.parts import history
 from pars.noise import NoiseConfig

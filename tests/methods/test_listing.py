@@ -13,9 +13,8 @@ import pytest
 from pars import run
 from pars.augment import ViewsConfig
 from pars.engine import TrainConfig
-from pars.methods import REGISTRY, Method, Setting, Task, as_markdown, by_name, describe
-from pars.methods.catalogue import Source
-from pars.methods.listing import EXAMPLE
+from pars.method_api import EXAMPLE, Method, Setting, Source, Task, as_markdown, describe
+from pars.methods import REGISTRY, by_name
 from pars.noise import NoiseConfig
 
 ROOT = Path(__file__).parents[2]

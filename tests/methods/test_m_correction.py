@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from methods.reference import Array, make_step, random_labels, random_logits, softmax
 from pars.engine import TrainConfig
 from pars.errors import UserError
-from pars.methods import Batch, Epoch, Method, Network, Setting, Step, Task
-from pars.methods.catalogue import values
+from pars.method_api import Batch, Epoch, Method, Network, Setting, Step, Task, values
 from pars.methods.m_correction import ENTRIES, MCorrection, mix_by_trust
 from pars.methods.mixup import Mixup
 from pars.methods.parts.beta_mixture import beta_split

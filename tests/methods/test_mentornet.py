@@ -12,7 +12,8 @@ from numpy.testing import assert_allclose
 
 from methods.by_hand import random, random_classes, step_of
 from methods.two_networks import cross_entropies
-from pars.methods import Setting, Step, Supervised
+from pars.method_api import Setting, Step
+from pars.methods import Supervised
 from pars.methods.mentornet import MentorNetPD, published
 
 EVERY_ROW = MentorNetPD(burn_in=0.0, early_dropout=0.0, dropout=0.0)

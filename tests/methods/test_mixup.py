@@ -13,7 +13,7 @@ from torch import nn
 
 from methods.reference import make_step, random_labels, random_logits, softmax
 from pars.errors import UserError
-from pars.methods import Network, Setting
+from pars.method_api import Network, Setting
 from pars.methods.mixup import ENTRIES, Mixup
 
 

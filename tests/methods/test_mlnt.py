@@ -22,7 +22,8 @@ from pars.engine import TrainConfig, Trainer
 from pars.engine.flops import network_cost
 from pars.errors import UserError
 from pars.losses import cross_entropy, reduce
-from pars.methods import Batch, Losses, Method, Network, Setting, Stage, Step, Task, mlnt
+from pars.method_api import Batch, Losses, Method, Network, Setting, Stage, Step, Task
+from pars.methods import mlnt
 from pars.methods.mlnt import MLNT, meta_gradient, published
 from pars.models import ModelConfig, build
 

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from methods.reference import make_step, others, random_labels, random_logits, softmax
 from pars.errors import UserError
-from pars.methods import Epoch, Setting, State, Supervised, Sweep, Task
+from pars.method_api import Epoch, Setting, State, Sweep, Task
+from pars.methods import Supervised
 from pars.methods.nlnl import NLNL, published
 from pars.methods.parts import history
 

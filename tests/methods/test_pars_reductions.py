@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from methods.reference import make_step
 from pars.engine import TrainConfig
-from pars.methods import PARS, Network, PARSFast, Supervised
+from pars.method_api import Network
+from pars.methods import PARS, PARSFast, Supervised
 
 N_FEATURES, N_CLASSES, TAU = 6, 3, 0.5
 

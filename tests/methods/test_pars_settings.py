@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from pars.errors import UserError
-from pars.methods import PARS, Draw, PARSFast, PARSPaper, Task
+from pars.method_api import Draw, Task
+from pars.methods import PARS, PARSFast, PARSPaper
 from pars.methods.parts import gradient_norm_sampling
 from pars.noise import NoiseConfig
 from pars.run import PRESETS, preset

@@ -27,7 +27,8 @@ from methods.reference import (
 )
 from pars.engine import TrainConfig
 from pars.losses import cross_entropy, parse
-from pars.methods import PARS, Losses, Network, PARSFast, PARSPaper, Task
+from pars.method_api import Losses, Network, Task
+from pars.methods import PARS, PARSFast, PARSPaper
 from pars.methods.parts import temporal
 from pars.methods.parts.negative import complements
 from pars.methods.parts.pseudo_label_trust import agreement_odds, trust_from_counts

@@ -14,7 +14,8 @@ from torch import Tensor
 from methods.reference import make_step, random_labels, random_logits
 from pars.engine import TrainConfig
 from pars.errors import UserError
-from pars.methods import Setting, Supervised, Task
+from pars.method_api import Setting, Task
+from pars.methods import Supervised
 from pars.methods.pencil import PENCIL, published
 from pars.noise import NoiseConfig
 

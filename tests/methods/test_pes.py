@@ -16,7 +16,8 @@ from methods.by_hand import epoch_of, random, random_classes, step_of
 from methods.reference import softmax
 from pars.engine import TrainConfig, Trainer
 from pars.errors import UserError
-from pars.methods import Setting, Supervised, Task
+from pars.method_api import Setting, Task
+from pars.methods import Supervised
 from pars.methods.pes import (
     PES,
     class_weights,

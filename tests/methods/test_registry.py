@@ -12,7 +12,8 @@ from numpy.testing import assert_allclose
 from methods.reference import make_step, random_labels, random_logits
 from pars.engine import TrainConfig
 from pars.errors import UserError
-from pars.methods import PARS, REGISTRY, PARSPaper, Setting, Supervised, Task, by_name
+from pars.method_api import Setting, Task
+from pars.methods import PARS, REGISTRY, PARSPaper, Supervised, by_name
 
 
 @pytest.mark.parametrize("name", REGISTRY)

@@ -13,7 +13,8 @@ import torch
 from numpy.testing import assert_allclose
 
 from methods.reference import Array, make_step, random_labels, random_logits, softmax
-from pars.methods import Setting, Supervised, Task
+from pars.method_api import Setting, Task
+from pars.methods import Supervised
 from pars.methods.robust_losses import ENTRIES
 
 BY_NAME = {entry.name: entry for entry in ENTRIES}

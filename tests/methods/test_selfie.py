@@ -15,7 +15,8 @@ from torch import Tensor
 from methods.by_hand import epoch_of, random, random_classes, step_of
 from methods.two_networks import cross_entropies, smallest
 from pars.engine import TrainConfig
-from pars.methods import Setting, Step, Supervised, Task
+from pars.method_api import Setting, Step, Task
+from pars.methods import Supervised
 from pars.methods.selfie import SELFIE, published, refurbished, remember
 from pars.noise import NoiseConfig
 

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from methods.reference import make_step, random_labels, random_logits
 from pars.errors import UserError
-from pars.methods import Setting, Step, Supervised
+from pars.method_api import Setting, Step
+from pars.methods import Supervised
 from pars.methods.sop import SOP, published, published_plus
 from pars.noise import NoiseConfig
 

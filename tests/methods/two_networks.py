@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from methods.reference import AsIs, make_step
 from pars.engine import TrainConfig, Trainer
-from pars.methods import Losses, Network, Step, Supervised
+from pars.method_api import Losses, Network, Step
+from pars.methods import Supervised
 
 
 class Says(nn.Module):

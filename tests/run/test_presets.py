@@ -14,7 +14,8 @@ from pars.engine import TrainConfig
 from pars.engine.schedule import learning_rate
 from pars.errors import UserError
 from pars.losses import parse
-from pars.methods import REGISTRY, PARSFast, PARSPaper, Setting, Supervised
+from pars.method_api import Setting
+from pars.methods import REGISTRY, PARSFast, PARSPaper, Supervised
 from pars.methods.fixmatch import FixMatch
 from pars.models import ModelConfig
 from pars.noise import NoiseConfig

@@ -15,7 +15,7 @@ from pars.augment import ViewsConfig
 from pars.data import DataConfig
 from pars.engine import RunFolder, TrainConfig
 from pars.errors import UserError
-from pars.methods import Method, Stage, Task
+from pars.method_api import Method, Stage, Task
 from pars.models import ModelConfig
 from pars.noise import NoiseConfig
 from run.helpers import SYMMETRIC, Killed, StopAfter, features, snapshot, tiny, write_npz

@@ -7,7 +7,8 @@ from dataclasses import asdict
 
 from pars.cli.flags import Parser
 from pars.cli.output import add_json_flag, show
-from pars.methods import REGISTRY, as_markdown, describe
+from pars.method_api import as_markdown, describe
+from pars.methods import REGISTRY
 
 
 def parser() -> Parser:

@@ -15,7 +15,7 @@ from pars.data import Dataset
 from pars.engine.ema import calibrate
 from pars.engine.feed import Feed, as_tensor
 from pars.engine.predict import BATCH, accuracy, predict_proba
-from pars.methods import Network
+from pars.method_api import Network
 
 CALIBRATION_ROWS = 4096  # enough for BatchNorm's means and variances; a fraction of the cost of testing
 

@@ -13,9 +13,7 @@ from pars import seeds
 from pars.augment import Views, source
 from pars.engine.order import Rows
 from pars.engine.predict import BATCH
-from pars.methods import Batch, Network, Sweep
-from pars.methods.epoch import ViewName
-from pars.methods.network import features_of, head_of
+from pars.method_api import Batch, Network, Sweep, ViewName, features_of, head_of
 
 
 class Feed:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from pars.errors import UserError
-from pars.methods.network import head_of
+from pars.method_api import head_of
 
 
 def restart(module: nn.Module, part: str, seed: int) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 from pars.engine import checkpoint as ck
 from pars.engine.position import is_count
 from pars.errors import UserError
-from pars.methods import Network
+from pars.method_api import Network
 
 Keep = Literal["last", "best-stage", "best-epoch"]
 

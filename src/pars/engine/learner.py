@@ -18,8 +18,7 @@ from pars.engine.flops import network_cost
 from pars.engine.fresh import choose_trained, restart
 from pars.engine.muon import Muon, hidden_weights, update_flop
 from pars.engine.schedule import learning_rate, momentum
-from pars.methods import Method, Network, RowParameter, Stage, State
-from pars.methods.network import head_of
+from pars.method_api import Method, Network, RowParameter, Stage, State, head_of
 
 
 @dataclass(frozen=True)

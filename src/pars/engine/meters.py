@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from pars.methods import Selection
+from pars.method_api import Selection
 
 COUNTS = (
     "rows",

@@ -22,7 +22,7 @@ from pars.engine.flops import NetworkCost
 from pars.engine.meters import EpochMeter
 from pars.engine.order import Scheduled
 from pars.engine.trainer import Trainer
-from pars.methods import Method
+from pars.method_api import Method
 from pars.models import ModelConfig, build
 
 LABELLED, BATCH = 512, 128  # labelled rows of the miniature, in steps of so many

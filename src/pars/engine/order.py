@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pars import seeds
 from pars.engine.config import TrainConfig
 from pars.errors import UserError
-from pars.methods import Draw, Stage, State
+from pars.method_api import Draw, Stage, State
 
 Rows = npt.NDArray[np.int64]
 LABELED = Draw("labeled")

@@ -21,7 +21,7 @@ from pars.engine.muon import update_flop
 from pars.engine.order import lay_out
 from pars.engine.probe import check_network
 from pars.errors import UserError
-from pars.methods import Method, Stage, Task
+from pars.method_api import Method, Stage, Task
 
 COUNTED = 24  # epochs of the miniature; more where a method needs more to have all of its stages
 MOST = 1_000_000  # epochs

@@ -34,7 +34,7 @@ from pars.engine.predict import predict_proba
 from pars.engine.probe import check_network
 from pars.engine.progress import Quiet, Watcher
 from pars.errors import Diverged, UserError
-from pars.methods import Epoch, Method, Step, Task
+from pars.method_api import Epoch, Method, Step, Task
 
 REMEDY = "a smaller train.lr or other method settings may help"
 

@@ -14,7 +14,8 @@ from pars.data import Dataset, holdout
 from pars.engine import Keep
 from pars.errors import UserError
 from pars.estimator import auto
-from pars.methods import Setting, Task, by_name
+from pars.method_api import Setting, Task
+from pars.methods import by_name
 
 NUMBERS = {"epochs": "train", "batch_size": "train", "lr": "train", "holdout": "data", "keep": "train"}
 

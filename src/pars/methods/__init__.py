@@ -6,6 +6,7 @@ import difflib
 from dataclasses import replace
 
 from pars.errors import UserError
+from pars.method_api import Entry, Method, Recipe, Setting
 from pars.methods import (
     bootstrap,
     co_teaching,
@@ -33,16 +34,9 @@ from pars.methods import (
     ssr,
     supervised,
 )
-from pars.methods.base import Method, Task
-from pars.methods.catalogue import Cited, Entry, Recipe, Setting
-from pars.methods.epoch import Epoch, Sweep
-from pars.methods.listing import as_markdown, describe
-from pars.methods.network import Network
 from pars.methods.pars import PARS
 from pars.methods.pars_fast import PARSFast
 from pars.methods.pars_paper import PARSPaper
-from pars.methods.stage import Draw, Losses, Stage, State
-from pars.methods.step import Batch, RowParameter, Selection, Step
 from pars.methods.supervised import Supervised
 
 FILES = (
@@ -94,31 +88,4 @@ def by_name(name: str, setting: Setting = SMALL) -> Method:
     return recipe(name, setting).build()
 
 
-__all__ = [
-    "PARS",
-    "REGISTRY",
-    "Batch",
-    "Cited",
-    "Draw",
-    "Entry",
-    "Epoch",
-    "Losses",
-    "Method",
-    "Network",
-    "PARSFast",
-    "PARSPaper",
-    "Recipe",
-    "RowParameter",
-    "Selection",
-    "Setting",
-    "Stage",
-    "State",
-    "Step",
-    "Supervised",
-    "Sweep",
-    "Task",
-    "as_markdown",
-    "by_name",
-    "describe",
-    "recipe",
-]
+__all__ = ["PARS", "REGISTRY", "PARSFast", "PARSPaper", "Supervised", "by_name", "recipe"]

@@ -9,11 +9,22 @@ from typing import Any, Literal
 from torch import Tensor
 
 from pars.losses import cross_entropy, reduce
-from pars.methods.base import Method, Task, epochs_of
-from pars.methods.catalogue import Entry, Recipe, Setting, code, ours, recall, third_party
+from pars.method_api import (
+    Entry,
+    Losses,
+    Method,
+    Recipe,
+    Setting,
+    Stage,
+    Step,
+    Task,
+    code,
+    epochs_of,
+    ours,
+    recall,
+    third_party,
+)
 from pars.methods.parts.mixing import one_hot
-from pars.methods.stage import Losses, Stage
-from pars.methods.step import Step
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pars.losses import cross_entropy, reduce
-from pars.methods.base import Method, Task, epochs_of
-from pars.methods.catalogue import Cited, Entry, Recipe, Setting, code
+from pars.method_api import Cited, Entry, Losses, Method, Recipe, Setting, Stage, State, Step, Task, code, epochs_of
 from pars.methods.parts.noise_rate import RATE, Forgetting, early, is_rate, published_rate, rows_kept, small_loss
-from pars.methods.stage import Losses, Stage, State
-from pars.methods.step import Step
 
 
 @dataclass(frozen=True, kw_only=True)

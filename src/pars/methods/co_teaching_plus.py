@@ -8,12 +8,9 @@ from typing import ClassVar
 import torch
 
 from pars.losses import cross_entropy, reduce
-from pars.methods.base import Method, Task, epochs_of
-from pars.methods.catalogue import Entry, Recipe, Setting, code
+from pars.method_api import Entry, Losses, Method, Recipe, Setting, Stage, State, Step, Task, code, epochs_of
 from pars.methods.co_teaching import CoTeaching, adam_late_linear
 from pars.methods.parts.noise_rate import RATE, Forgetting, early, is_rate, published_rate, rows_kept, small_loss
-from pars.methods.stage import Losses, Stage, State
-from pars.methods.step import Step
 
 
 @dataclass(frozen=True, kw_only=True)

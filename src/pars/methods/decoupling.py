@@ -7,11 +7,21 @@ from functools import partial
 from typing import ClassVar
 
 from pars.losses import cross_entropy, reduce
-from pars.methods.base import Method, Task, epochs_of
-from pars.methods.catalogue import Entry, Recipe, Setting, code, ours, third_party
+from pars.method_api import (
+    Entry,
+    Losses,
+    Method,
+    Recipe,
+    Setting,
+    Stage,
+    Step,
+    Task,
+    code,
+    epochs_of,
+    ours,
+    third_party,
+)
 from pars.methods.co_teaching import adam_late_linear
-from pars.methods.stage import Losses, Stage
-from pars.methods.step import Step
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,13 +9,26 @@ import torch
 from torch import Tensor
 
 from pars.losses import cross_entropy, gce, reduce
-from pars.methods.base import Method, Task, epochs_of
-from pars.methods.catalogue import Cited, Entry, Recipe, Setting, code, issue, ours
-from pars.methods.epoch import Epoch
+from pars.method_api import (
+    Cited,
+    Entry,
+    Epoch,
+    Losses,
+    Method,
+    Recipe,
+    Selection,
+    Setting,
+    Stage,
+    State,
+    Step,
+    Task,
+    code,
+    epochs_of,
+    issue,
+    ours,
+)
 from pars.methods.parts.balanced import several_classes
 from pars.methods.parts.mixing import draw_mix, one_hot
-from pars.methods.stage import Losses, Stage, State
-from pars.methods.step import Selection, Step
 
 HIGHEST = 0.99  # what a prediction has to exceed to correct a label, at most
 

@@ -13,11 +13,22 @@ from torch import Tensor
 
 from pars.errors import UserError
 from pars.losses import cross_entropy, reduce
-from pars.methods.base import Method, Task, epochs_of
-from pars.methods.catalogue import Entry, Recipe, Setting, code, ours, paper
-from pars.methods.epoch import Epoch
-from pars.methods.stage import Losses, Stage, State
-from pars.methods.step import Step
+from pars.method_api import (
+    Entry,
+    Epoch,
+    Losses,
+    Method,
+    Recipe,
+    Setting,
+    Stage,
+    State,
+    Step,
+    Task,
+    code,
+    epochs_of,
+    ours,
+    paper,
+)
 from pars.noise import transition_matrix
 
 Direction = Literal["forward", "backward"]

@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pars.losses import cross_entropy, reduce
-from pars.methods.base import LARGEST_RATIO, Method, Task
-from pars.methods.catalogue import Entry, Recipe, Setting, code, ours
-from pars.methods.stage import Draw, Losses, Stage
-from pars.methods.step import Step
+from pars.method_api import LARGEST_RATIO, Draw, Entry, Losses, Method, Recipe, Setting, Stage, Step, Task, code, ours
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pars.losses import cross_entropy, reduce
-from pars.methods.catalogue import Entry, Recipe, Setting, code, readme
+from pars.method_api import Entry, Losses, Recipe, Setting, Step, code, readme
 from pars.methods.co_teaching import CoTeaching, adam_late_linear
 from pars.methods.parts.divergence import kl_divergence
 from pars.methods.parts.noise_rate import published_rate, rows_kept, small_loss
-from pars.methods.stage import Losses
-from pars.methods.step import Step
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,14 +10,27 @@ import torch
 from torch import Tensor
 
 from pars.losses import class_balance, cross_entropy, reduce
-from pars.methods.base import Method, Task, epochs_of
-from pars.methods.catalogue import Cited, Entry, Recipe, Setting, code, ours, readme, recall
-from pars.methods.epoch import Epoch
+from pars.method_api import (
+    Cited,
+    Entry,
+    Epoch,
+    Losses,
+    Method,
+    Recipe,
+    Setting,
+    Stage,
+    State,
+    Step,
+    Task,
+    code,
+    epochs_of,
+    ours,
+    readme,
+    recall,
+)
 from pars.methods.parts import history
 from pars.methods.parts.divergence import entropy
 from pars.methods.parts.mixing import one_hot
-from pars.methods.stage import Losses, Stage, State
-from pars.methods.step import Step
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,13 +11,24 @@ import torch
 from torch import Tensor
 
 from pars.losses import class_balance, cross_entropy, reduce
-from pars.methods.base import Method, Task, epochs_of
-from pars.methods.catalogue import Cited, Entry, Recipe, Setting, code, paper
-from pars.methods.epoch import Epoch
+from pars.method_api import (
+    Cited,
+    Entry,
+    Epoch,
+    Losses,
+    Method,
+    Recipe,
+    Setting,
+    Stage,
+    State,
+    Step,
+    Task,
+    code,
+    epochs_of,
+    paper,
+)
 from pars.methods.parts.beta_mixture import BINS, beta_split, noisy_probability
 from pars.methods.parts.mixing import draw_mix, mixup_loss, one_hot
-from pars.methods.stage import Losses, Stage, State
-from pars.methods.step import Step
 
 SUREST = 1e-4  # B stays so far from 0 and 1 once it is fitted: two rows of B = 1 would have no weight to mix by
 

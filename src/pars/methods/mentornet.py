@@ -7,10 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from pars.losses import cross_entropy, reduce
-from pars.methods.base import Method, Task
-from pars.methods.catalogue import Entry, Recipe, Setting, code
-from pars.methods.stage import Losses, Stage, State
-from pars.methods.step import Step
+from pars.method_api import Entry, Losses, Method, Recipe, Setting, Stage, State, Step, Task, code
 
 
 @dataclass(frozen=True, kw_only=True)

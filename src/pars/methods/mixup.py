@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pars.methods.base import Method, Task
-from pars.methods.catalogue import Entry, Recipe, Setting, code, ours, third_party
+from pars.method_api import Entry, Losses, Method, Recipe, Setting, Stage, Step, Task, code, ours, third_party
 from pars.methods.parts.mixing import mixup_loss
-from pars.methods.stage import Losses, Stage
-from pars.methods.step import Step
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,12 +11,22 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, grad_and_value, jvp, vjp, vmap
 
 from pars.losses import cross_entropy, reduce
-from pars.methods.base import Method, Task, epochs_of
-from pars.methods.catalogue import Entry, Recipe, Setting, ours, third_party
-from pars.methods.epoch import Epoch
-from pars.methods.network import Network, batch_statistics
-from pars.methods.stage import Losses, Stage
-from pars.methods.step import Step
+from pars.method_api import (
+    Entry,
+    Epoch,
+    Losses,
+    Method,
+    Network,
+    Recipe,
+    Setting,
+    Stage,
+    Step,
+    Task,
+    batch_statistics,
+    epochs_of,
+    ours,
+    third_party,
+)
 
 LARGEST_COUNT = 1000  # label sets, each with weights of its own: more would not fit in memory
 Weights = dict[str, Tensor]

@@ -10,13 +10,9 @@ import torch
 from torch import Tensor
 
 from pars.losses import cross_entropy, negative_learning, reduce
-from pars.methods.base import Method, Task, epochs_of
-from pars.methods.catalogue import Entry, Recipe, Setting, code
-from pars.methods.epoch import Epoch
+from pars.method_api import Entry, Epoch, Losses, Method, Recipe, Setting, Stage, State, Step, Task, code, epochs_of
 from pars.methods.parts import history
 from pars.methods.parts.negative import complements
-from pars.methods.stage import Losses, Stage, State
-from pars.methods.step import Step
 
 
 @dataclass(frozen=True, kw_only=True)

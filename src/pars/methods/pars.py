@@ -9,13 +9,9 @@ import torch
 from torch import Tensor
 
 from pars.losses import class_balance, reduce
-from pars.methods.base import Task
-from pars.methods.catalogue import Entry, Recipe, Setting, ours
-from pars.methods.epoch import Epoch
+from pars.method_api import Batch, Entry, Epoch, Losses, Recipe, Setting, Stage, State, Step, Task, ours
 from pars.methods.pars_paper import ABOUT, PARSPaper, warm_up_length
 from pars.methods.parts import pseudo_label_trust
-from pars.methods.stage import Losses, Stage, State
-from pars.methods.step import Batch, Step
 from pars.methods.supervised import robust_loss
 
 

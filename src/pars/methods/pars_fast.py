@@ -8,14 +8,10 @@ from typing import Literal
 from torch import Tensor
 
 from pars.losses import parse
-from pars.methods.base import Task
-from pars.methods.catalogue import Entry, Recipe, Setting
-from pars.methods.epoch import Epoch
+from pars.method_api import Batch, Draw, Entry, Epoch, Losses, Recipe, Setting, State, Step, Task
 from pars.methods.pars import PARS, stabilized
 from pars.methods.pars_paper import ABOUT
 from pars.methods.parts import gradient_norm_sampling, temporal
-from pars.methods.stage import Draw, Losses, State
-from pars.methods.step import Batch, Step
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,11 +8,23 @@ from typing import Any, Literal
 from torch import Tensor
 
 from pars.losses import class_balance, negative_learning, parse, positive_learning, reduce
-from pars.methods.base import LARGEST_RATIO, Method, Task, epochs_of
-from pars.methods.catalogue import Cited, Entry, Recipe, Setting, paper
+from pars.method_api import (
+    LARGEST_RATIO,
+    Batch,
+    Cited,
+    Draw,
+    Entry,
+    Losses,
+    Method,
+    Recipe,
+    Setting,
+    Stage,
+    Step,
+    Task,
+    epochs_of,
+    paper,
+)
 from pars.methods.parts.negative import draw_complement
-from pars.methods.stage import Draw, Losses, Stage
-from pars.methods.step import Batch, Step
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,12 +10,22 @@ from torch import Tensor
 
 from pars.errors import UserError
 from pars.losses import cross_entropy, reduce
-from pars.methods.base import Method, Task, epochs_of
-from pars.methods.catalogue import Entry, Recipe, Setting, code, third_party
+from pars.method_api import (
+    Entry,
+    Losses,
+    Method,
+    Recipe,
+    Setting,
+    Stage,
+    State,
+    Step,
+    Task,
+    code,
+    epochs_of,
+    third_party,
+)
 from pars.methods.parts.divergence import entropy, kl_divergence
 from pars.methods.parts.mixing import one_hot
-from pars.methods.stage import Losses, Stage, State
-from pars.methods.step import Step
 
 FIRST_LOGIT = 10.0  # K of the paper: ỹ = 10·e_y, a label that is all but certain
 

@@ -10,14 +10,29 @@ import torch
 from torch import Tensor
 
 from pars.losses import cross_entropy, reduce
-from pars.methods.base import Method, Task, epochs_of
-from pars.methods.catalogue import Cited, Entry, Recipe, Setting, code, ours, readme, recall
-from pars.methods.epoch import Epoch
+from pars.method_api import (
+    Cited,
+    Draw,
+    Entry,
+    Epoch,
+    Losses,
+    Method,
+    Recipe,
+    Selection,
+    Setting,
+    Stage,
+    State,
+    Step,
+    Task,
+    code,
+    epochs_of,
+    ours,
+    readme,
+    recall,
+)
 from pars.methods.parts.balanced import several_classes
 from pars.methods.parts.mixing import one_hot, sharpen
 from pars.methods.parts.mixmatch import mean_softmax, mixmatch
-from pars.methods.stage import Draw, Losses, Stage, State
-from pars.methods.step import Selection, Step
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pars.methods.catalogue import Entry, Recipe, Setting, code, ours
+from pars.method_api import Entry, Recipe, Setting, code, ours
 from pars.methods.supervised import Supervised
 
 # Small runs weigh reverse cross-entropy less: at full weight it is soon sure, and under pair noise of the wrong class.

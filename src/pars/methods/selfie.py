@@ -12,9 +12,23 @@ import torch
 from torch import Tensor
 
 from pars.losses import cross_entropy, reduce
-from pars.methods.base import Method, Task, epochs_of
-from pars.methods.catalogue import Entry, Recipe, Setting, code, ours, readme
-from pars.methods.epoch import Epoch
+from pars.method_api import (
+    Entry,
+    Epoch,
+    Losses,
+    Method,
+    Recipe,
+    Selection,
+    Setting,
+    Stage,
+    State,
+    Step,
+    Task,
+    code,
+    epochs_of,
+    ours,
+    readme,
+)
 from pars.methods.parts.noise_rate import (
     RATE,
     ROUNDING,
@@ -25,8 +39,6 @@ from pars.methods.parts.noise_rate import (
     published_rate,
     small_loss,
 )
-from pars.methods.stage import Losses, Stage, State
-from pars.methods.step import Selection, Step
 
 NONE = -1  # no label corrected, no prediction made
 

@@ -11,13 +11,23 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pars.losses import class_balance, reduce
-from pars.methods.base import Method, Task
-from pars.methods.catalogue import Cited, Entry, Recipe, Setting, code, third_party
-from pars.methods.epoch import Epoch
+from pars.method_api import (
+    Cited,
+    Entry,
+    Epoch,
+    Losses,
+    Method,
+    Recipe,
+    Setting,
+    Stage,
+    State,
+    Step,
+    Task,
+    code,
+    third_party,
+)
 from pars.methods.parts.divergence import kl_divergence
 from pars.methods.parts.mixing import one_hot
-from pars.methods.stage import Losses, Stage, State
-from pars.methods.step import Step
 
 FLOOR = 1e-4  # of q and of the mean of q, before their logarithms
 

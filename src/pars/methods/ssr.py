@@ -11,14 +11,26 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pars.losses import cross_entropy, reduce
-from pars.methods.base import Method, Task
-from pars.methods.catalogue import Entry, Recipe, Setting, code, readme, recall
-from pars.methods.epoch import Epoch
+from pars.method_api import (
+    Draw,
+    Entry,
+    Epoch,
+    Losses,
+    Method,
+    Recipe,
+    Selection,
+    Setting,
+    Stage,
+    State,
+    Step,
+    Task,
+    code,
+    readme,
+    recall,
+)
 from pars.methods.parts.balanced import class_balanced, several_classes
 from pars.methods.parts.mixing import draw_mix, one_hot
 from pars.methods.parts.neighbours import balanced_vote
-from pars.methods.stage import Draw, Losses, Stage, State
-from pars.methods.step import Selection, Step
 
 HIDDEN, PROJECTED = 256, 128  # widths of the projector and the predictor
 

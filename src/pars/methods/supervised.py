@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pars.losses import parse, reduce
-from pars.methods.base import Method, Task
-from pars.methods.catalogue import Cited, Entry, Recipe, Setting, ours, paper
-from pars.methods.stage import Losses, Stage
-from pars.methods.step import Step
+from pars.method_api import Cited, Entry, Losses, Method, Recipe, Setting, Stage, Step, Task, ours, paper
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from pars.augment import ViewsConfig
 from pars.data import DataConfig
 from pars.engine import DeviceName, TrainConfig
-from pars.methods import PARS, Method
+from pars.method_api import Method
+from pars.methods import PARS
 from pars.models import ModelConfig
 from pars.noise import NoiseConfig
 

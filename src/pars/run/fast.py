@@ -7,7 +7,8 @@ from dataclasses import replace
 from pars.augment import ViewsConfig
 from pars.data import DataConfig
 from pars.engine import TrainConfig
-from pars.methods import Method, PARSFast, Setting, by_name
+from pars.method_api import Method, Setting
+from pars.methods import PARSFast, by_name
 from pars.methods.fixmatch import FixMatch
 from pars.models import ModelConfig
 from pars.noise import NoiseConfig

@@ -11,7 +11,7 @@ import torch
 
 from pars.engine import as_tensor
 from pars.errors import UserError
-from pars.methods.network import features_of
+from pars.method_api import features_of
 from pars.run import inputs
 from pars.run.load import load_run
 from pars.run.prepare import prepare

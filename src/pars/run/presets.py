@@ -13,7 +13,8 @@ from pars.augment import ViewsConfig
 from pars.data import DataConfig
 from pars.engine import TrainConfig
 from pars.errors import UserError
-from pars.methods import Setting, by_name, recipe
+from pars.method_api import Setting
+from pars.methods import by_name, recipe
 from pars.models import ModelConfig
 from pars.noise import NoiseConfig
 from pars.run.config import RunConfig, in_shares

@@ -14,7 +14,8 @@ import numpy as np
 import tomli_w
 
 from pars.errors import UserError
-from pars.methods import REGISTRY, Method, by_name
+from pars.method_api import Method
+from pars.methods import REGISTRY, by_name
 from pars.run.config import RunConfig
 
 T = TypeVar("T")

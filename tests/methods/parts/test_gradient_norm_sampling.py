@@ -11,7 +11,8 @@ from numpy.testing import assert_allclose
 
 from methods.by_hand import epoch_of
 from pars.losses import parse
-from pars.methods import PARSFast, Task
+from pars.method_api import Task
+from pars.methods import PARSFast
 from pars.methods.parts import temporal
 from pars.methods.parts.gradient_norm_sampling import drawn_rows, gradient_norms, systematic_resample
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from methods.by_hand import epoch_of
 from methods.two_networks import random_pair, smallest
-from pars.methods import Setting
+from pars.method_api import Setting
 from pars.methods.parts.noise_rate import Forgetting, early, published_rate, rows_kept, small_loss, wrong_share
 from pars.noise import NoiseConfig
 

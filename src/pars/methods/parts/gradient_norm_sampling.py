@@ -14,8 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pars.methods.epoch import Epoch
-from pars.methods.stage import State
+from pars.method_api import Epoch, State
 
 FLOOR = 0.2  # of a uniform share: every row is drawn at least every fifth epoch on average
 PerRow = Callable[[Tensor, Tensor], Tensor]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pars.methods.stage import State
+from pars.method_api import State
 
 LENGTH = 10  # outputs kept per row, as Tanaka et al. 2018 and Kim et al. 2019 have it
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pars.losses import cross_entropy, reduce
-from pars.methods.step import Step
+from pars.method_api import Step
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from pars.losses import cross_entropy, reduce
-from pars.methods.network import Network
+from pars.method_api import Network, Step
 from pars.methods.parts.mixing import draw_mix
-from pars.methods.step import Step
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from pars.methods.step import Step
+from pars.method_api import Step
 
 
 def complements(step: Step, labels: Tensor, n_classes: int, draws: int) -> Tensor:

@@ -8,9 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pars.methods.catalogue import Cited, Setting, code
-from pars.methods.epoch import Epoch
-from pars.methods.stage import State
+from pars.method_api import Cited, Epoch, Setting, State, code
 
 RATE = "a share of wrong labels from 0 up to, not including, 1; or none: it is estimated"
 ROUNDING = 1e-9  # 1 - 0.9 is a little less than 0.1, and of ten rows one shall be kept

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from pars.losses import reduce
-from pars.methods.epoch import Epoch
-from pars.methods.stage import State
+from pars.method_api import Epoch, State
 
 
 def initial_counts(n_classes: int) -> State:

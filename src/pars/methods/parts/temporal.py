@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from pars.method_api import State
 from pars.methods.parts.history import said_of
-from pars.methods.stage import State
 
 
 def initial_ensemble(n_rows: int, n_classes: int) -> State:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pars.methods.base import Method
+import torch
+
+from pars.method_api.method import Method, Task
 from pars.noise import NoiseConfig
 
 Source = Literal["paper", "code", "readme", "issue", "third-party", "recall", "ours"]
@@ -115,3 +117,62 @@ class Entry:
     differs: str = ""  # from its public code
     robust: bool = True  # made for noisy labels
     file: str = ""  # filled in by the registry
+
+
+EXAMPLE = Task(n_rows=20, n_classes=10, labels=torch.arange(20) % 10, epochs=100)  # stages depend on the epochs
+
+
+@dataclass(frozen=True)
+class Line:
+    """One method, described."""
+
+    name: str
+    title: str
+    paper: str
+    link: str
+    year: int | None
+    networks: int
+    stages: tuple[str, ...]
+    cost: float
+    needs: tuple[str, ...]
+    summary: str
+    differs: str
+    file: str
+
+
+def describe(entry: Entry) -> Line:
+    method = entry.recipe(Setting()).build()
+    stages = [stage.name for stage in method.stages(EXAMPLE) if stage.epochs]
+    return Line(
+        name=entry.name,
+        title=entry.title,
+        paper=f"{entry.authors} {entry.year}" if entry.authors else "–",
+        link=entry.link,
+        year=entry.year,
+        networks=method.networks,
+        stages=tuple(dict.fromkeys(stages)),
+        cost=round(entry.cost, 2),
+        needs=entry.needs,
+        summary=entry.summary,
+        differs=entry.differs,
+        file=f"src/pars/methods/{entry.file}",
+    )
+
+
+def as_markdown(registry: Mapping[str, Entry]) -> str:
+    """The table of docs/methods.md."""
+    head = "| `--method` | paper | what it does | networks | stages | cost | needs | differs from its public code |"
+    lines = [head, "|---|---|---|---|---|---|---|---|"]
+    for line in map(describe, registry.values()):
+        cells = (
+            f"[`{line.name}`](../{line.file})",
+            f"[{line.paper}]({line.link})" if line.link else line.paper,
+            line.summary,
+            str(line.networks),
+            ", ".join(line.stages),
+            f"{line.cost:g}",
+            ", ".join(line.needs) or "–",
+            line.differs or "–",
+        )
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"

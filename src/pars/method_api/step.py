@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pars.methods.network import Network
-from pars.methods.stage import State
+from pars.method_api.network import Network
+from pars.method_api.stage import State
 
 
 class Batch:

@@ -10,7 +10,7 @@ from engine.helpers import assert_identical
 from torch import Tensor, nn
 
 from pars.engine.ema import make_average
-from pars.methods import Network
+from pars.method_api import Network
 
 A, B = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(1)).unbind()
 

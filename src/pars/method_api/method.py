@@ -12,7 +12,7 @@ from typing import ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 from torch import Tensor, nn
 
 from pars.errors import UserError
-from pars.methods.stage import Stage, State
+from pars.method_api.stage import Stage, State
 
 LARGEST_RATIO = 1000  # a second batch of so many first ones, so many classes per row: more would not fit in memory
 LARGEST_WEIGHT = 1e6  # a loss times more than this leaves float32 nothing of the others
