@@ -11,7 +11,7 @@ USUAL_CONFUSION = 0.02  # of the rows of a class; below it a confusion is no exp
 
 
 def reason(report: AuditReport, row: int) -> str:
-    """Why the given label of a row is believed or not."""
+    """Return the evidence for and against the given label of a row."""
     given, suggested = int(report.given[row]), int(report.suggested[row])
     best = report.classes[suggested]
     if given < 0:
@@ -22,7 +22,7 @@ def reason(report: AuditReport, row: int) -> str:
         words = [f"{best} is more probable ({percent(report.suggested_prob[row])}) than {name} ({percent(right)})"]
         share = float(report.transition_matrix[suggested, given])
         if share >= USUAL_CONFUSION:
-            words.append(f"{percent(share)} of {best} are labelled {name}")
+            words.append(f"{percent(share)} of {best} are labeled {name}")
     elif report.margin[row] > 0:
         words = [f"the network says {name} as well ({percent(right)})"]
     else:
@@ -37,7 +37,7 @@ def dynamics(report: AuditReport, row: int, name: str) -> list[str]:
     if "agree" in columns:
         words.append(f"predicted {name} in {percent(columns['agree'][row])} of the epochs")
     if "knn_agree" in columns:
-        words.append(f"{percent(columns['knn_agree'][row])} of its neighbours are labelled {name}")
+        words.append(f"{percent(columns['knn_agree'][row])} of its neighbors are labeled {name}")
     if "label_used_in_loss" in columns and not columns["label_used_in_loss"][row]:
         words.append("held out: this label was never trained on")
     return words

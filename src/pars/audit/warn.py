@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from pars.audit.posterior import Floats, Integers
+from pars.audit.calibration import Floats, Integers
 
 FEW_ROWS = 10
 SHOWN = 5
@@ -36,6 +36,4 @@ def swapped(transition: Floats, counts: Integers, classes: tuple[str, ...]) -> l
     rows = np.arange(len(transition))
     bad = np.flatnonzero((others[rows, worst] > transition[rows, rows]) & (counts > 0))
     shown = [f"{classes[j]} as {classes[worst[j]]} ({100 * others[j, worst[j]]:.0f} %)" for j in bad[:SHOWN]]
-    return (
-        [f"more often labelled otherwise than right: {', '.join(shown)}; are these classes swapped?"] if shown else []
-    )
+    return [f"more often labeled otherwise than right: {', '.join(shown)}; are these classes swapped?"] if shown else []

@@ -2,7 +2,7 @@
 
 x        rows: uint8 images [n, h, w], [n, h, w, c] or [n, c, h, w], or numbers [n, d]  (also X, features, images)
 x_views  views of numbers encoded beforehand, [n, 2N, d]: N weak, then N strong ones
-y        given labels [n]: class numbers or names; -1 or "" = unlabelled               (also labels)
+y        given labels [n]: class numbers or names; -1 or "" = unlabeled               (also labels)
 y_true   right labels, where known                                                     (also true_labels)
 x_test, y_test   rows to test on
 classes  names of the classes, by number
@@ -20,7 +20,7 @@ import numpy.typing as npt
 from pars.data.array_files import Array, read_npy, read_npz
 from pars.data.check import check_split
 from pars.data.class_numbers import class_names, class_numbers
-from pars.data.dataset import UNLABELLED, Dataset, Inputs, Labels, Split, channel_statistics
+from pars.data.dataset import UNLABELED, Dataset, Inputs, Labels, Split, channel_statistics
 from pars.errors import UserError
 
 log = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ def array_table(path: Path, classes: tuple[str, ...] | None) -> tuple[Split, tup
 
 
 def _names(labels: Array, file_classes: Array, path: Path) -> Array:
-    """Labels as class names, "" = unlabelled."""
+    """Labels as class names, "" = unlabeled."""
     names = class_names([labels], file_classes, str(path))
     numbers = class_numbers(labels, names, str(path))
     bad = np.flatnonzero(numbers >= len(names))
@@ -109,7 +109,7 @@ def make_split(found: Mapping[str, Array], x: str, y: str, classes: tuple[str, .
     inputs = to_inputs(found[x], f"{path}: {x}")
     cached = to_cached(found["x_views"], inputs, f"{path}: x_views") if x == "x" and "x_views" in found else None
     if y not in found:
-        return Split(inputs, np.full(len(inputs), UNLABELLED, dtype=np.int64), cached=cached)
+        return Split(inputs, np.full(len(inputs), UNLABELED, dtype=np.int64), cached=cached)
     labels = class_numbers(found[y], classes, f"{path}: {y}")
     true: Labels | None = labels if y == "y_test" else None
     if y == "y" and "y_true" in found:

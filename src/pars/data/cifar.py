@@ -52,7 +52,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Cifar:
-    """A data set, its layouts in the order in which they are looked for, and the LNL papers' normalisation."""
+    """A data set, its layouts in the order in which they are looked for, and the LNL papers' normalization."""
 
     name: str
     n_classes: int

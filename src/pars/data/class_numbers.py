@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from pars.data.dataset import UNLABELLED, Labels
+from pars.data.dataset import UNLABELED, Labels
 from pars.errors import UserError
 
 Array = npt.NDArray[np.generic]
@@ -39,7 +39,7 @@ def class_names(labels: Sequence[Array], given: Array | None, where: str) -> tup
         found = sorted({str(name) for array in labels for name in np.unique(_as_text(array))} - set(NO_LABEL))
         check_class_count(len(found), rows, where)
         return tuple(found)
-    top = max(int(whole_numbers(array, f"{where}: labels").max(initial=UNLABELLED)) for array in labels)
+    top = max(int(whole_numbers(array, f"{where}: labels").max(initial=UNLABELED)) for array in labels)
     check_class_count(top + 1, rows, where)
     return tuple(str(c) for c in range(top + 1))
 
@@ -61,7 +61,7 @@ def class_numbers(labels: Array, classes: tuple[str, ...], where: str) -> Labels
     """
     if labels.dtype.kind not in "US":
         return whole_numbers(labels, where)
-    number = {name: c for c, name in enumerate(classes)} | dict.fromkeys(NO_LABEL, UNLABELLED)
+    number = {name: c for c, name in enumerate(classes)} | dict.fromkeys(NO_LABEL, UNLABELED)
     names, positions = np.unique(_as_text(labels), return_inverse=True)
     unknown = [str(name) for name in names if str(name) not in number]
     if unknown:
@@ -81,7 +81,7 @@ def whole_numbers(labels: Array, where: str) -> Labels:
         bad = np.flatnonzero(~((values == np.round(values)) & (np.abs(values) < 2.0**63)))  # infinite or NaN, too
         if bad.size:
             raise UserError(
-                f"{where}: row {bad[0]} is {values[bad[0]]}, expected a class number; -1 for unlabelled rows"
+                f"{where}: row {bad[0]} is {values[bad[0]]}, expected a class number; -1 for unlabeled rows"
             )
     if labels.dtype.kind == "u" and labels.size and int(labels.max()) > np.iinfo(np.int64).max:
         raise UserError(f"{where}: a label is {labels.max()}, expected a class number")

@@ -4,50 +4,48 @@ from __future__ import annotations
 
 import numpy as np
 
-from pars.data.dataset import UNLABELLED, Dataset, Labels
+from pars.data.dataset import UNLABELED, Dataset, Labels
 from pars.data.stratify import Mask, choose, class_counts, equal, proportional
 from pars.errors import UserError
 from pars.seeds import generator
 
 
-def labelled_rows(true_labels: Labels, n_labelled: int, n_classes: int, seed: int) -> Mask:
+def labeled_rows(true_labels: Labels, n_labeled: int, n_classes: int, seed: int) -> Mask:
     """A class-balanced choice of rows, by their true labels.
 
     What does not divide evenly goes to classes drawn at random; a class with too few rows gives all it has and the
     others give more.
 
-    >>> mask = labelled_rows(np.array([0, 0, 0, 1, 1, 1]), 4, 2, seed=0)
+    >>> mask = labeled_rows(np.array([0, 0, 0, 1, 1, 1]), 4, 2, seed=0)
     >>> int(mask[:3].sum()), int(mask[3:].sum())
     (2, 2)
     """
     counts = class_counts(true_labels, n_classes)
-    if n_labelled > counts.sum():
-        raise UserError(
-            f"labelled: {n_labelled}, expected at most {counts.sum()}, the number of rows that have a label"
-        )
-    if n_labelled < n_classes:
-        raise UserError(f"labelled: {n_labelled}, expected at least {n_classes}, one for each class")
+    if n_labeled > counts.sum():
+        raise UserError(f"labeled: {n_labeled}, expected at most {counts.sum()}, the number of rows that have a label")
+    if n_labeled < n_classes:
+        raise UserError(f"labeled: {n_labeled}, expected at least {n_classes}, one for each class")
     draw = generator(seed, "low-resource")
-    return choose(true_labels, equal(counts, n_labelled, order=draw.permutation(n_classes)), draw)
+    return choose(true_labels, equal(counts, n_labeled, order=draw.permutation(n_classes)), draw)
 
 
-def low_resource(dataset: Dataset, n_labelled: int, seed: int) -> Dataset:
-    """Withhold all but n_labelled training labels. Comes *before* corruption: the balance is that of clean labels.
+def low_resource(dataset: Dataset, n_labeled: int, seed: int) -> Dataset:
+    """Withhold all but n_labeled training labels. Comes *before* corruption: the balance is that of clean labels.
 
     Where true labels are not known, the given ones decide.
     """
     train = dataset.train
     known = train.labels if train.true_labels is None else train.true_labels
-    # A row whose given label is missing already cannot become a labelled one.
-    known = np.where(train.labels == UNLABELLED, UNLABELLED, known)
-    mask = labelled_rows(known, n_labelled, dataset.n_classes, seed)
-    return dataset.with_labels(np.where(mask, train.labels, UNLABELLED), train.true_labels)
+    # A row whose given label is missing already cannot become a labeled one.
+    known = np.where(train.labels == UNLABELED, UNLABELED, known)
+    mask = labeled_rows(known, n_labeled, dataset.n_classes, seed)
+    return dataset.with_labels(np.where(mask, train.labels, UNLABELED), train.true_labels)
 
 
 def holdout(labels: Labels, fraction: float, seed: int) -> Mask:
-    """Labelled rows set aside for validation on *given* labels: `fraction` of them, each class by its share.
+    """Labeled rows set aside for validation on *given* labels: `fraction` of them, each class by its share.
 
-    Every class keeps at least one row for training; unlabelled rows are never set aside.
+    Every class keeps at least one row for training; unlabeled rows are never set aside.
 
     >>> mask = holdout(np.array([0] * 10 + [1] * 20 + [-1] * 5), 0.2, seed=0)
     >>> int(mask[:10].sum()), int(mask[10:30].sum()), int(mask[30:].sum())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from pars.data.dataset import UNLABELLED, Labels
+from pars.data.dataset import UNLABELED, Labels
 
 Mask = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.int64]
@@ -44,8 +44,8 @@ def equal(counts: Counts, total: int, order: Counts) -> Counts:
 
 
 def class_counts(labels: Labels, n_classes: int) -> Counts:
-    """How many labelled rows each class has."""
-    return np.bincount(labels[labels != UNLABELLED], minlength=n_classes).astype(np.int64)
+    """How many labeled rows each class has."""
+    return np.bincount(labels[labels != UNLABELED], minlength=n_classes).astype(np.int64)
 
 
 def choose(labels: Labels, quota: Counts, generator: np.random.Generator) -> Mask:

@@ -1,4 +1,4 @@
-"""A table's labels: texts or numbers to classes, a sign for unlabelled rows, and the first bad one by row."""
+"""A table's labels: texts or numbers to classes, a sign for unlabeled rows, and the first bad one by row."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import numpy as np
 
 from pars.data.class_numbers import check_class_count
 from pars.data.columns import Columns, as_text, is_missing, shown
-from pars.data.dataset import UNLABELLED, Labels
+from pars.data.dataset import UNLABELED, Labels
 from pars.errors import UserError
 
-Names = list[str | None]  # None: unlabelled
+Names = list[str | None]  # None: unlabeled
 
 
-def label_names(columns: Columns, column: str, unlabelled: str | None) -> Names:
-    """The label of each row as text. `unlabelled` is the sign for rows that have none; "" stands for missing ones."""
+def label_names(columns: Columns, column: str, unlabeled: str | None) -> Names:
+    """The label of each row as text. `unlabeled` is the sign for rows that have none; "" stands for missing ones."""
     names: Names = []
     for row, value in enumerate(columns[column]):
         if isinstance(value, list | dict):
             raise UserError(f"{columns.where(row, column)} holds a {type(value).__name__}, expected one label")
         name = "" if is_missing(value) else as_text(value)
-        if name == unlabelled:
+        if name == unlabeled:
             names.append(None)
         elif not name:
             raise UserError(
                 f"{columns.where(row, column)} is empty, expected a label; where rows without one are meant, say so "
-                'with unlabelled="" (pars fit and encode: --unlabelled "")'
+                'with unlabeled="" (pars fit and encode: --unlabeled "")'
             )
         else:
             names.append(name)
@@ -52,7 +52,7 @@ def _is_whole(name: str) -> bool:
 
 def label_numbers(names: Names, classes: tuple[str, ...], columns: Columns, column: str) -> Labels:
     """One class number per row, -1 where there is no label; a UserError for a label that is no class."""
-    number: dict[str | None, int] = {name: at for at, name in enumerate(classes)} | {None: UNLABELLED}
+    number: dict[str | None, int] = {name: at for at, name in enumerate(classes)} | {None: UNLABELED}
     for row, name in enumerate(names):
         if name not in number:
             raise UserError(f"{columns.where(row, column)} is {name!r}, expected one of {shown(classes)}")

@@ -1,4 +1,4 @@
-"""Tasks for Label Studio, with the suggestion as a prediction, and the labelling configuration they need."""
+"""Tasks for Label Studio, with the suggestion as a prediction, and the labeling configuration they need."""
 
 from __future__ import annotations
 
