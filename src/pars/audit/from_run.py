@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from pars.audit.calibration import Floats, Integers, calibrate, log_probabilities, log_sum_exp, sharpened
 from pars.audit.check import Array, check_labels, check_probabilities
+from pars.audit.explain import percent
 from pars.audit.posterior import label_margin
-from pars.audit.reasons import percent
 from pars.audit.report import AuditReport
 from pars.audit.score import score
 from pars.errors import UserError

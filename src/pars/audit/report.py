@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from pars.audit.calibration import Floats, Integers
 from pars.audit.check import Array
-from pars.audit.reasons import reason
+from pars.audit.explain import reason
 from pars.audit.verify import Sample, draw_sample
 from pars.errors import UserError
 

@@ -9,11 +9,11 @@ import numpy.typing as npt
 
 from pars.audit.calibration import Floats, Integers, fitted_rows, log_probabilities, sums_by
 from pars.audit.check import Array, GivenLabels, check_labels, check_probabilities, check_shape
+from pars.audit.explain import warnings_about
 from pars.audit.neighbors import neighbor_votes
 from pars.audit.noise_rate import dawid_skene, plausible_range, transition_em
 from pars.audit.posterior import Posterior, fit_posterior
 from pars.audit.report import AuditReport, Confusion
-from pars.audit.warn import warnings_about
 
 CHOICES = 5
 CONFUSIONS = 10

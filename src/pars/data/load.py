@@ -13,7 +13,7 @@ from pars.data.config import NAMES, DataConfig, data_root
 from pars.data.dataset import Dataset, Split
 from pars.data.digits import digits
 from pars.data.idx import fashion_mnist, idx_folder, is_idx_folder
-from pars.data.low_resource import low_resource
+from pars.data.subsets import low_resource
 from pars.errors import UserError
 from pars.files import expanded
 

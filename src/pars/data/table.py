@@ -12,14 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pars.data.arrays import array_table
-from pars.data.columns import Columns, as_text, is_missing
+from pars.data.class_labels import classes_of, label_names, label_numbers
+from pars.data.columns import Columns, as_text, column_texts, frame_columns, is_frame, is_missing, read_parquet
 from pars.data.dataset import UNLABELED, Inputs, Labels
-from pars.data.delimited import read_delimited
-from pars.data.frames import frame_columns, is_frame, read_parquet
-from pars.data.free_text import column_texts
-from pars.data.json_lines import read_json_lines
 from pars.data.pictures import picture_folder
-from pars.data.table_labels import classes_of, label_names, label_numbers
+from pars.data.table_files import read_delimited, read_json_lines
 from pars.errors import UserError
 from pars.files import expanded
 
