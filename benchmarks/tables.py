@@ -110,7 +110,7 @@ def features() -> Iterator[Cell]:
         for setting, noise in FEATURES.items():
             for row, method in THREE.items():
                 yield Cell(setting, row, "features", noise, method, seed, rows)
-    few = {"data": {"labelled": 4_000}, "train": {"steps_per_epoch": 60}}
+    few = {"data": {"labeled": 4_000}, "train": {"steps_per_epoch": 60}}
     for seed in range(3):
         for row, method in THREE.items():
             yield Cell("4 000 of 50 000 labelled, sym 50 %", row, "features", symmetric(0.5), method, seed, few)

@@ -139,7 +139,7 @@ def test_a_folder_holds_what_was_asked_for(report: AuditReport, tmp_path: Path) 
     assert len((tmp_path / "a/b/prodigy.jsonl").read_text().splitlines()) == 5
     summary = json.loads((tmp_path / "a/b/summary.json").read_text())
     assert summary["n"] == 200
-    assert summary["n_labelled"] == 199
+    assert summary["n_labeled"] == 199
     assert summary["noise_rate"] == pytest.approx(report.noise_rate)
     assert np.shape(summary["transition_matrix"]) == (12, 12)
     assert summary["label_issues"] == report.is_label_issue.sum()

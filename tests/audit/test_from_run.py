@@ -1,4 +1,4 @@
-"""The audit of a run: what was learnt by heart is still found, and a folder says what the memory says."""
+"""The audit of a run: what was memorized is still found, and a folder says what the memory says."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from sklearn.metrics import roc_auc_score
 from audit.worlds import calibration_error, world
 from pars import run
 from pars.audit import audit_run, from_dynamics, score
+from pars.audit.calibration import calibrate, log_probabilities
 from pars.audit.from_run import USUAL_LEAD, Chosen, choose, with_linear
-from pars.audit.posterior import log_probabilities, made_honest
 from pars.augment import ViewsConfig
 from pars.data import DataConfig
 from pars.engine import TrainConfig, Trainer
@@ -28,7 +28,7 @@ from pars.models import ModelConfig
 from pars.noise import NoiseConfig
 
 
-def learnt_by_heart(holdout: float) -> tuple[Trainer, Any]:
+def train_until_memorized(holdout: float) -> tuple[Trainer, Any]:
     """Plain cross-entropy on digits with 40 % wrong labels, until it repeats nearly all of them."""
     config = run.RunConfig(
         data=DataConfig(name="digits", holdout=holdout),
@@ -46,22 +46,22 @@ def learnt_by_heart(holdout: float) -> tuple[Trainer, Any]:
 
 
 @pytest.fixture(scope="module", params=[0.0, 0.1], ids=["all labels", "some held out"])
-def memorised(request: pytest.FixtureRequest) -> tuple[Trainer, Any]:
+def memorized(request: pytest.FixtureRequest) -> tuple[Trainer, Any]:
     torch.set_num_threads(1)
-    return learnt_by_heart(request.param)
+    return train_until_memorized(request.param)
 
 
-def test_rows_learnt_by_heart_are_still_found(memorised: tuple[Trainer, Any]) -> None:
-    trainer, train = memorised
+def test_memorized_rows_are_still_found(memorized: tuple[Trainer, Any]) -> None:
+    trainer, train = memorized
     assert trainer.dynamics is not None
     wrong, used = train.labels != train.true_labels, ~trainer.held_out
     last = trainer.predict_proba(trainer.inputs).numpy()
-    assert (last.argmax(axis=1) == train.labels)[used].mean() > 0.97  # learnt by heart indeed
+    assert (last.argmax(axis=1) == train.labels)[used].mean() > 0.97  # memorized indeed
     report = from_dynamics(trainer.recorded())
     by_the_end = roc_auc_score(wrong[used], -last[used, train.labels[used]])
     assert by_the_end < 0.85
     assert roc_auc_score(wrong[used], -report.label_right_prob[used]) > 0.97
-    assert any("it learnt labels by heart; only its early answers are used" in words for words in report.warnings)
+    assert any("it memorized labels; only its early answers are used" in words for words in report.warnings)
     assert report.noise_rate == pytest.approx(wrong.mean(), abs=0.1)
     after = score(last[used], train.labels[used])
     assert after.noise_rate < 0.1
@@ -72,7 +72,7 @@ def test_rows_learnt_by_heart_are_still_found(memorised: tuple[Trainer, Any]) ->
         assert "held_out" in report.estimators
 
 
-def test_held_out_labels_calibrate_what_was_learnt_by_heart() -> None:
+def test_held_out_labels_calibrate_what_was_memorized() -> None:
     """What trained labels lead by is taken off but for what is usual, and nothing is where they do not lead."""
     here = world(n=4000)
     held_out = np.arange(4000) % 5 == 0
@@ -105,8 +105,8 @@ def test_held_out_labels_decide_how_far_a_linear_model_is_heard() -> None:
     network = with_linear(Chosen(here.p), nothing, here.labels, held_out)
     linear = with_linear(Chosen(nothing), here.p, here.labels, held_out)
     for found in (network, linear):
-        honest = made_honest(log_probabilities(found.probabilities), here.labels)
-        assert_allclose(np.exp(honest), np.exp(made_honest(np.log(here.p), here.labels)), atol=0.02)
+        calibrated = calibrate(log_probabilities(found.probabilities), here.labels)
+        assert_allclose(np.exp(calibrated), np.exp(calibrate(np.log(here.p), here.labels)), atol=0.02)
     assert network.warnings == ()
     assert "a linear model predicts held-out labels better" in linear.warnings[0]
 
@@ -122,7 +122,7 @@ def test_two_views_that_err_apart_find_more_than_either() -> None:
     assert found[2] > max(found[:2]) + 0.01
 
 
-def test_a_network_that_learnt_by_heart_and_is_the_worse_has_nothing_to_add() -> None:
+def test_a_network_that_memorized_and_is_the_worse_has_nothing_to_add() -> None:
     here = world(n=4000)
     held_out = np.arange(4000) % 5 == 0
     rng, rows = np.random.default_rng(17), np.flatnonzero(~held_out)
@@ -130,12 +130,12 @@ def test_a_network_that_learnt_by_heart_and_is_the_worse_has_nothing_to_add() ->
     first[rows, here.labels[rows]] += 9.0  # it repeats what it was trained on
     network, linear = (np.exp(v) / np.exp(v).sum(axis=1, keepdims=True) for v in (first, second))
     chosen = choose(network, network, here.labels, held_out)
-    alone = np.exp(made_honest(np.log(linear), here.labels))
-    assert chosen.by_heart
+    alone = np.exp(calibrate(np.log(linear), here.labels))
+    assert chosen.memorizes
     both = with_linear(chosen, linear, here.labels, held_out)
     assert_allclose(both.probabilities, alone, atol=1e-9)
     assert "speaks for all" in both.warnings[-1]
-    if_not = with_linear(replace(chosen, by_heart=False), linear, here.labels, held_out)
+    if_not = with_linear(replace(chosen, memorizes=False), linear, here.labels, held_out)
     assert np.abs(if_not.probabilities - alone).max() > 0.01
     assert "speaks for most" in if_not.warnings[-1]
 
@@ -143,7 +143,7 @@ def test_a_network_that_learnt_by_heart_and_is_the_worse_has_nothing_to_add() ->
 def test_without_held_out_labels_a_linear_model_has_a_quarter_of_the_say() -> None:
     here, other = world(n=500), world(n=500, seed=1)
     found = with_linear(Chosen(here.p), other.p, here.labels, np.zeros(500, bool)).probabilities
-    logs = [made_honest(log_probabilities(p), here.labels) for p in (here.p, other.p)]
+    logs = [calibrate(log_probabilities(p), here.labels) for p in (here.p, other.p)]
     mean = np.exp(0.75 * logs[0] + 0.25 * logs[1])
     assert_allclose(found, mean / mean.sum(axis=1, keepdims=True))
 

@@ -9,19 +9,19 @@ from scipy.optimize import minimize, minimize_scalar
 from sklearn.neighbors import NearestNeighbors
 
 from audit.worlds import world
-from pars.audit import neighbours, noise_model
-from pars.audit.belief import accuracy, label_margin, lead
-from pars.audit.estimates import three_votes, transition_em
-from pars.audit.neighbours import neighbour_votes
-from pars.audit.noise_model import NoiseModel, centres, fit, fit_rates, fit_turns
-from pars.audit.posterior import (
+from pars.audit import neighbors, noise_model
+from pars.audit.calibration import (
+    class_thresholds,
     confidence_matched,
     label_temperature,
     log_probabilities,
     sharpened,
     spread,
-    usual_confidence,
 )
+from pars.audit.neighbors import neighbor_votes
+from pars.audit.noise_model import NoiseModel, centres, fit, fit_rates, fit_turns
+from pars.audit.noise_rate import dawid_skene, transition_em
+from pars.audit.posterior import accuracy, label_margin, lead
 
 RNG = np.random.default_rng(0)
 
@@ -39,9 +39,9 @@ def test_the_label_temperature_is_the_most_likely_one() -> None:
     assert expected == pytest.approx(2, rel=0.15)
 
 
-def test_usual_confidence_is_the_mean_over_rows_labelled_so() -> None:
+def test_usual_confidence_is_the_mean_over_rows_labeled_so() -> None:
     here = world(n=2000)
-    usual = usual_confidence(np.log(here.p), here.labels)
+    usual = class_thresholds(np.log(here.p), here.labels)
     for k in range(5):
         assert usual[k] == pytest.approx(here.p[here.labels == k, k].mean(), abs=0.005)
 
@@ -162,15 +162,15 @@ def test_three_independent_voters_give_the_noise_rate() -> None:
     n, k = 6000, 6
     true = rng.integers(k, size=n)
     votes = [np.where(rng.random(n) < rate, (true + rng.integers(1, k, size=n)) % k, true) for rate in (0.3, 0.2, 0.25)]
-    assert three_votes(votes[0], votes[1:], k) == pytest.approx(0.3, abs=0.02)
+    assert dawid_skene(votes[0], votes[1:], k) == pytest.approx(0.3, abs=0.02)
 
 
 @pytest.mark.parametrize("cells", [2**24, 700])
-def test_votes_of_neighbours_are_those_of_scikit_learn(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(neighbours, "CELLS", cells)
+def test_votes_of_neighbors_are_those_of_scikit_learn(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbors, "CELLS", cells)
     features, classes = RNG.standard_normal((90, 7)), RNG.integers(4, size=90)
     classes[::8] = -1
-    votes = neighbour_votes(features, classes, n_classes=4, k=6)
+    votes = neighbor_votes(features, classes, n_classes=4, k=6)
     centred = features - features.mean(axis=0)
     voters = np.flatnonzero(classes >= 0)
     order = NearestNeighbors(n_neighbors=len(voters), metric="cosine").fit(centred[voters]).kneighbors(centred)[1]
@@ -180,15 +180,15 @@ def test_votes_of_neighbours_are_those_of_scikit_learn(cells: int, monkeypatch: 
 
 
 def test_of_many_rows_some_vote(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(neighbours, "VOTERS", 50)
+    monkeypatch.setattr(neighbors, "VOTERS", 50)
     true = np.arange(300) % 3
     features = np.eye(3)[true] + 0.05 * RNG.standard_normal((300, 3))
-    votes = neighbour_votes(features, true, n_classes=3, k=5)
+    votes = neighbor_votes(features, true, n_classes=3, k=5)
     assert (votes.argmax(axis=1) == true).all()
 
 
-def test_nobody_has_neighbours_alone() -> None:
-    assert (neighbour_votes(np.ones((1, 2)), np.array([0]), n_classes=2) == 0).all()
+def test_nobody_has_neighbors_alone() -> None:
+    assert (neighbor_votes(np.ones((1, 2)), np.array([0]), n_classes=2) == 0).all()
 
 
 def test_margin_and_lead_by_hand() -> None:

@@ -175,7 +175,7 @@ def test_swapped_and_small_classes_are_warned_of() -> None:
     swapped = here.labels.copy()
     swapped[here.true == 1] = 2
     report = score(here.p, swapped)
-    assert any("more often labelled otherwise than right: 1 as 2" in words for words in report.warnings)
+    assert any("more often labeled otherwise than right: 1 as 2" in words for words in report.warnings)
     rare = here.labels.copy()
     rare[np.flatnonzero(rare == 4)[3:]] = 0
     assert any("few labels of: 4 (3)" in words for words in score(here.p, rare).warnings)
@@ -205,8 +205,8 @@ EDGES: dict[str, tuple[Any, Any]] = {
 @pytest.mark.parametrize(("p", "labels"), EDGES.values(), ids=list(EDGES))
 def test_what_says_nothing_breaks_nothing(p: Any, labels: Any) -> None:
     report = score(p, labels)
-    labelled = report.given >= 0
-    assert np.isfinite(report.label_right_prob[labelled]).all()
+    labeled = report.given >= 0
+    assert np.isfinite(report.label_right_prob[labeled]).all()
     assert 0 <= report.noise_rate_low <= report.noise_rate <= report.noise_rate_high <= 1
 
 
@@ -220,7 +220,7 @@ def test_further_views_give_evidence_and_one_more_estimate() -> None:
         report.evidence["knn_agree"][~here.wrong].mean() > 0.7 > 0.3 > report.evidence["knn_agree"][here.wrong].mean()
     )
     assert report.estimators["votes"] == pytest.approx(here.wrong.mean(), abs=0.03)
-    assert "of its neighbours are labelled" in report.why[0]
+    assert "of its neighbors are labeled" in report.why[0]
     assert report.warnings == ()
     assert any("nearly always agree" in words for words in score(here.p, here.labels, early=here.p).warnings)
 

@@ -15,9 +15,9 @@ from pars.errors import UserError
 def rows(n: int = 3000, seed: int = 0) -> tuple[np.typing.NDArray[np.float64], np.typing.NDArray[np.bool_]]:
     """Probabilities that are too sure of themselves, and whether the labels are right."""
     rng = np.random.default_rng(seed)
-    honest = rng.beta(1.5, 0.4, n)
-    right = rng.random(n) < honest
-    odds = 2 * (np.log(honest) - np.log1p(-honest)) + 0.7
+    calibrated = rng.beta(1.5, 0.4, n)
+    right = rng.random(n) < calibrated
+    odds = 2 * (np.log(calibrated) - np.log1p(-calibrated)) + 0.7
     return 1 / (1 + np.exp(-odds)), right
 
 
@@ -62,7 +62,7 @@ def test_verdicts_calibrate() -> None:
     assert (np.diff(calibrated[order]) >= 0).all()
 
 
-def test_the_calibration_is_that_of_a_general_optimiser() -> None:
+def test_the_calibration_is_that_of_a_general_optimizer() -> None:
     rng = np.random.default_rng(2)
     x, weights = rng.standard_normal(80), rng.random(80) + 0.5
     right = (rng.random(80) < 1 / (1 + np.exp(-(0.5 * x + 1)))).astype(float)

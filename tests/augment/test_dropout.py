@@ -24,7 +24,7 @@ def test_dropout_keeps_the_mean_and_has_the_variance_of_its_definition(p: float)
     assert abs(kept[0].item() - 1 / (1 - p)) < 1e-4
 
 
-def test_dropped_values_are_independent_between_neighbours() -> None:
+def test_dropped_values_are_independent_between_neighbors() -> None:
     keep = keep_mask(generator(0, "test"), (2000, 64), 0.4).astype(float) - 0.6
     for lag in (1, 2, 3, 4):
         assert abs((keep[:, lag:] * keep[:, :-lag]).mean()) < 5 * 0.24 / np.sqrt(keep.size - 2000 * lag)

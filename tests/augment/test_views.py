@@ -84,7 +84,7 @@ def test_dtype_and_shape_stay_and_finish_gives_float32(shape: tuple[int, ...], w
     assert (finished.dtype, finished.shape) == (torch.float32, x.shape)
 
 
-def test_finish_normalises_like_numpy() -> None:
+def test_finish_normalizes_like_numpy() -> None:
     mean, std = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
     views = build(ViewsConfig(), image=True, shape=(3, 32, 32), mean=mean, std=std)
     x = samples(5, (3, 32, 32))
@@ -97,7 +97,7 @@ def test_features_are_finished_as_they_are() -> None:
     assert torch.equal(views_of((64,)).finish(x), x)
 
 
-def test_the_strong_view_of_a_digit_is_changed_yet_recognisable() -> None:
+def test_the_strong_view_of_a_digit_is_changed_yet_recognizable() -> None:
     x = samples(200, (1, 8, 8))
     strong = views_of((1, 8, 8)).strong
     assert isinstance(strong, Light)
@@ -161,8 +161,8 @@ def test_what_cannot_be_built_is_said(config: ViewsConfig, shape: tuple[int, ...
 
 def test_a_prediction_looks_at_the_image_and_with_mirror_at_its_mirror_image() -> None:
     x = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (2, 3, 8, 8), dtype=np.uint8))
-    (only,) = views_of((3, 8, 8), ViewsConfig()).looks
-    plain, mirrored = views_of((3, 8, 8), ViewsConfig(mirror=True, size=6)).looks
+    (only,) = views_of((3, 8, 8), ViewsConfig()).test_time_views
+    plain, mirrored = views_of((3, 8, 8), ViewsConfig(mirror=True, size=6)).test_time_views
     scaled = (x.numpy() / 255 - 0.4) / 0.25
     np.testing.assert_allclose(only(x), scaled, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(plain(x), scaled[:, :, 1:7, 1:7], rtol=1e-5, atol=1e-6)

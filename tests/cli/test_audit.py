@@ -45,9 +45,9 @@ def test_json_is_one_document_with_the_suspects(
     assert not (finished / "audit").exists()
 
 
-def test_neighbours_add_their_votes(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert pars("audit", finished, "--neighbours") == 0
-    assert "of its neighbours are labelled" in " ".join(capsys.readouterr().out.split())
+def test_neighbors_add_their_votes(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert pars("audit", finished, "--neighbors") == 0
+    assert "of its neighbors are labeled" in " ".join(capsys.readouterr().out.split())
     assert "knn_agree" in (finished / "audit" / "audit.csv").read_text().splitlines()[0]
 
 

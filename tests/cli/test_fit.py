@@ -140,12 +140,12 @@ def test_too_little_to_learn_from_is_said_with_the_table_and_its_column(
     table.write_text("a,y\n" + rows.replace(" ", "\n") + "\n")
     flip = ["--flip", "0.5"] if command == "selftest" else []
     capsys.readouterr()
-    assert pars(command, table, "--label", "y", "--unlabelled", "", "--out", tmp_path / "out", *flip) == 2
+    assert pars(command, table, "--label", "y", "--unlabeled", "", "--out", tmp_path / "out", *flip) == 2
     assert said in capsys.readouterr().err
     table.write_text("a,y\n" + "".join(f"{n * 1.5},{'xz'[n % 2]}\n" for n in range(40)))
     capsys.readouterr()
     folder = tmp_path / ("mended" if "too few" in said else "out")  # rows that were read are not replaced
-    assert pars(command, table, "--label", "y", "--unlabelled", "", "--out", folder, *flip) == 0
+    assert pars(command, table, "--label", "y", "--unlabeled", "", "--out", folder, *flip) == 0
 
 
 def test_rows_to_test_on_that_have_no_label_do_not_count(
@@ -155,7 +155,7 @@ def test_rows_to_test_on_that_have_no_label_do_not_count(
     unknown = [line.rsplit(",", 2)[0] + ",," for line in lines[20:30]]
     test = tmp_path / "test.csv"
     test.write_text("\n".join([head, *lines[:20], *unknown]) + "\n")
-    flags: list[Any] = ["--label", "label", "--unlabelled", "", "--features", "alcohol", "proline", "colour"]
+    flags: list[Any] = ["--label", "label", "--unlabeled", "", "--features", "alcohol", "proline", "colour"]
     capsys.readouterr()
     assert pars("fit", wines, *flags, "--test", test, "--out", tmp_path / "out", "--json") == 0
     assert one_document(capsys.readouterr().out)["right_labels"]["rows"] == 20

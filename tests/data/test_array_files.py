@@ -13,7 +13,7 @@ import pytest
 from privileges import unreadable
 
 from pars.data import arrays
-from pars.data.array_files import read_npy, read_npz
+from pars.data.arrays import read_npy, read_npz
 from pars.errors import UserError
 
 Y = np.arange(12) % 3

@@ -36,13 +36,13 @@ def test_labels_are_given_ones_and_true_ones_travel_apart(tmp_path: Path) -> Non
     assert arrays(npz(tmp_path, features=X, y=noisy)).train.true_labels is None
 
 
-def test_minus_one_is_unlabelled(tmp_path: Path) -> None:
+def test_minus_one_is_unlabeled(tmp_path: Path) -> None:
     given = Y.copy()
     given[[0, 5]] = -1
     np.testing.assert_array_equal(arrays(npz(tmp_path, x=X, y=given)).train.labels, given)
 
 
-def test_minus_one_among_names_is_unlabelled_too(tmp_path: Path) -> None:
+def test_minus_one_among_names_is_unlabeled_too(tmp_path: Path) -> None:
     data = arrays(npz(tmp_path, x=X[:4], y=np.array(["cat", "-1", "dog", ""])))
     assert data.classes == ("cat", "dog")
     assert data.train.labels.tolist() == [0, -1, 1, -1]
@@ -117,9 +117,9 @@ def test_folder_of_npy_is_memory_mapped(tmp_path: Path) -> None:
         ({"x": np.where(np.arange(60).reshape(12, 5) == 33, np.nan, X), "y": Y}, "row 6, column 3 is nan"),
         ({"x": np.where(np.arange(60).reshape(12, 5) == 7, 1e300, X), "y": Y}, "row 1, column 2 is inf"),
         ({"x": X, "y": Y + 0.5}, r"row 0 is 0\.5, expected a class number"),
-        ({"x": X, "y": np.where(Y == 1, np.nan, Y)}, "row 1 is nan, expected a class number; -1 for unlabelled"),
+        ({"x": X, "y": np.where(Y == 1, np.nan, Y)}, "row 1 is nan, expected a class number; -1 for unlabeled"),
         ({"x": X, "y": np.eye(3)[Y]}, r"shape \[12, 3\], expected one label per row.*one-hot"),
-        ({"x": X, "y": np.where(Y == 1, 3, Y)}, "class 1 has no labelled rows"),
+        ({"x": X, "y": np.where(Y == 1, 3, Y)}, "class 1 has no labeled rows"),
         ({"x": X, "y": np.where(Y == 0, -2, Y)}, "row 0 is -2, expected"),
         ({"x": X, "y": Y + 10**12}, "identifiers instead of classes"),
         ({"x": X, "y": Y + (2**63 - 3)}, "identifiers instead of classes"),

@@ -44,7 +44,7 @@ def test_good_splits_pass() -> None:
         (lambda: Split(np.zeros((6, 4)), features().labels), r"dtype float64, expected float32"),  # type: ignore[arg-type]
         (lambda: Split(np.zeros((6, 1, 2, 2), np.float32), features().labels), r"dtype float32, expected uint8"),
         (lambda: Split(np.zeros((6, 2, 2), np.uint8), features().labels), r"shape \[6, 2, 2\], expected images"),
-        (lambda: Split(features().inputs, np.array([0, 0, 2, 2, -1, -1])), r"class 1 has no labelled rows \(1 of 3"),
+        (lambda: Split(features().inputs, np.array([0, 0, 2, 2, -1, -1])), r"class 1 has no labeled rows \(1 of 3"),
     ],
 )
 def test_the_first_bad_thing_is_named(make: Callable[[], Split], message: str) -> None:

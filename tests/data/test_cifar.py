@@ -34,7 +34,7 @@ def test_rows_keep_the_order_of_the_files(tmp_path: Path, fine: bool, binary: bo
     assert data.classes == tuple(f"class{c}" for c in range(100 if fine else 10))
 
 
-def test_normalisation_is_that_of_the_lnl_papers(tmp_path: Path) -> None:
+def test_normalization_is_that_of_the_lnl_papers(tmp_path: Path) -> None:
     for fine, mean, std in (
         (False, (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)),
         (True, (0.507, 0.487, 0.441), (0.267, 0.256, 0.276)),

@@ -27,10 +27,10 @@ def test_limit_keeps_the_first_rows() -> None:
 
 
 def test_limit_comes_before_the_choice_of_labels() -> None:
-    data = load(DataConfig(limit=300, labelled=30), seed=5)
+    data = load(DataConfig(limit=300, labeled=30), seed=5)
     assert np.bincount(data.train.labels[data.train.labels >= 0]).tolist() == [3] * 10
     assert len(data.train) == 300
-    other = load(DataConfig(limit=300, labelled=30), seed=6)
+    other = load(DataConfig(limit=300, labeled=30), seed=6)
     assert (data.train.labels != other.train.labels).any()
 
 
@@ -38,8 +38,8 @@ def test_limit_comes_before_the_choice_of_labels() -> None:
     ("config", "message"),
     [
         (DataConfig(limit=5000), "data.limit: 5000, expected at most 1347"),
-        (DataConfig(limit=3), r"digits \(training\): class \d has no labelled rows"),
-        (DataConfig(labelled=5000), "labelled: 5000, expected at most 1347"),
+        (DataConfig(limit=3), r"digits \(training\): class \d has no labeled rows"),
+        (DataConfig(labeled=5000), "labeled: 5000, expected at most 1347"),
         (DataConfig(name="cifar11"), "'cifar11' is neither a known data set nor a path.*cifar10, cifar100"),
     ],
 )
@@ -52,7 +52,7 @@ def test_what_cannot_be(config: DataConfig, message: str) -> None:
     ("settings", "message"),
     [
         ({"limit": 0}, "data.limit: 0, expected at least 1"),
-        ({"labelled": -5}, "data.labelled: -5"),
+        ({"labeled": -5}, "data.labeled: -5"),
         ({"holdout": 1.0}, "data.holdout: 1.0"),
         ({"name": ""}, "data.name: empty"),
     ],
@@ -63,8 +63,8 @@ def test_configuration_is_checked(settings: dict[str, object], message: str) -> 
 
 
 def test_configuration_from_toml_and_from_flags_agree() -> None:
-    table = tomllib.loads('name = "cifar10"\nlabelled = 4000\nholdout = 0.1\ndownload = false')
-    flags = ["--name", "cifar10", "--labelled", "4000", "--holdout", "0.1", "--no-download"]
+    table = tomllib.loads('name = "cifar10"\nlabeled = 4000\nholdout = 0.1\ndownload = false')
+    flags = ["--name", "cifar10", "--labeled", "4000", "--holdout", "0.1", "--no-download"]
     assert DataConfig(**table) == tyro.cli(DataConfig, args=flags)
 
 

@@ -77,7 +77,7 @@ def test_frames_and_parquet_give_the_table_of_their_columns(library: str, tmp_pa
         parquet.write_table(frame, tmp_path / "a.parquet")
         sources.append(tmp_path / "a.parquet")
     for source in sources:
-        table = read_table(source, label="who", unlabelled="")
+        table = read_table(source, label="who", unlabeled="")
         assert (table.labels.tolist(), table.classes) == ([0, -1, 1], ("cat", "dog"))
         assert table.columns is not None
         assert list(table.columns) == ["age", "code"]
@@ -90,7 +90,7 @@ def test_labels_that_are_numbers_are_ordered_as_numbers() -> None:
     table = read_table(rows, label="y", features=["x"])
     assert (table.classes, table.labels.tolist()) == (("-1", "9", "10"), [2, 1, 0, 1])
     assert read_table(rows, label="z", features="x").classes == ("1", "2")  # frames make floats of whole numbers
-    table = read_table(rows, label="y", features=["x"], unlabelled="-1")
+    table = read_table(rows, label="y", features=["x"], unlabeled="-1")
     assert (table.classes, table.labels.tolist()) == (("9", "10"), [1, 0, -1, 0])
 
 
@@ -212,11 +212,11 @@ def picture(path: Path, grey: int, mode: str = "RGB") -> Path:
     return path
 
 
-def test_a_folder_of_pictures_is_labelled_by_its_folders(tmp_path: Path) -> None:
+def test_a_folder_of_pictures_is_labeled_by_its_folders(tmp_path: Path) -> None:
     for name in ("dog/b.png", "cat/deep/c.JPG", "cat/a.png", "unsorted/d.bmp", ".git/e.png"):
         picture(tmp_path / name, 9)
     (tmp_path / "cat" / "notes.txt").write_text("no picture")
-    table = read_table(tmp_path, unlabelled="unsorted")
+    table = read_table(tmp_path, unlabeled="unsorted")
     assert table.kind == "image"
     assert table.classes == ("cat", "dog")
     assert dict(zip(table.ids, table.labels.tolist(), strict=True)) == {

@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from pars.encode import encoder
-from pars.encode.images import normalised, resized
+from pars.encode.images import normalized, resized
 from pars.errors import UserError
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (3, 3, 40, 40), dtype=np.uint8)
@@ -21,10 +21,10 @@ def test_shrinking_is_pillows_bicubic() -> None:
         assert np.abs(ours.transpose(1, 2, 0) - np.asarray(pillow)).max() <= 1.5  # Pillow rounds after each direction
 
 
-def test_normalising_is_its_formula_and_leaves_the_right_size_alone() -> None:
+def test_normalizing_is_its_formula_and_leaves_the_right_size_alone() -> None:
     mean, std = (0.4, 0.5, 0.6), (0.2, 0.3, 0.4)
     expected = (IMAGES / 255.0 - np.reshape(mean, (3, 1, 1))) / np.reshape(std, (3, 1, 1))
-    np.testing.assert_allclose(normalised(IMAGES, 40, mean, std).numpy(), expected, atol=1e-5)
+    np.testing.assert_allclose(normalized(IMAGES, 40, mean, std).numpy(), expected, atol=1e-5)
 
 
 def test_grey_becomes_three_channels_and_opacity_is_dropped() -> None:

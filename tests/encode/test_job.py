@@ -18,7 +18,7 @@ from PIL import Image
 from pars import data, encode
 from pars.augment import ViewsConfig
 from pars.data import DataConfig, Table, read_table
-from pars.encode import Encoder, Progress, Views, encode_rows, encode_table, encoder, take, view_of
+from pars.encode import Encoder, Progress, StoredViews, encode_rows, encode_table, encoder, take, view_of
 from pars.errors import UserError
 
 WORDS = ["card", "lost", "arrive", "where", "my", "is", "when", "fee", "pay", "top"]
@@ -50,7 +50,7 @@ def test_the_file_holds_every_row_and_every_view_of_it(tmp_path: Path) -> None:
     train, test, pixels = pictures(11), pictures(5, seed=1), encoder("pixels")
     config = ViewsConfig(strong="randaugment")
     assert encode_table(
-        train, tmp_path / "f.npz", pixels, test=test, views=Views(count=2, seed=4, config=config), batch=4
+        train, tmp_path / "f.npz", pixels, test=test, views=StoredViews(count=2, seed=4, config=config), batch=4
     )
     found = np.load(tmp_path / "f.npz")
     images = train.array
@@ -67,7 +67,7 @@ def test_the_file_holds_every_row_and_every_view_of_it(tmp_path: Path) -> None:
 
 def test_a_folder_holds_the_same_as_memory_maps_and_both_are_data_to_train_on(tmp_path: Path) -> None:
     for name in ("f.npz", "folder"):
-        assert encode_table(texts(20), tmp_path / name, encoder("tfidf"), test=texts(6, 1), views=Views(count=1))
+        assert encode_table(texts(20), tmp_path / name, encoder("tfidf"), test=texts(6, 1), views=StoredViews(count=1))
     archive = np.load(tmp_path / "f.npz")
     for key in archive.files:
         np.testing.assert_array_equal(archive[key], np.load(tmp_path / "folder" / f"{key}.npy"))
@@ -84,7 +84,7 @@ def test_a_folder_holds_the_same_as_memory_maps_and_both_are_data_to_train_on(tm
 def test_stopped_after_any_batch_it_goes_on_to_the_same_bytes(name: str, tmp_path: Path) -> None:
     def job(out: Path, progress: Progress | None = None) -> bool:
         return encode_table(
-            texts(20), out, encoder("tfidf"), test=texts(7, 1), views=Views(count=1), batch=4, progress=progress
+            texts(20), out, encoder("tfidf"), test=texts(7, 1), views=StoredViews(count=1), batch=4, progress=progress
         )
 
     for place in ("whole", "cut"):
@@ -113,7 +113,9 @@ def work(out: str, to: Connection) -> None:
     step = Progress(step=lambda rows: to.send_bytes(b"."))
     slow = encoder(slow_pixels, kind="image")
     encode.job.SAVE_SECONDS = 0.0
-    encode_table(pictures(60), Path(out), slow, test=pictures(20, 1), views=Views(count=1), batch=2, progress=step)
+    encode_table(
+        pictures(60), Path(out), slow, test=pictures(20, 1), views=StoredViews(count=1), batch=2, progress=step
+    )
 
 
 def test_killed_at_any_moment_it_ends_in_the_same_bytes(tmp_path: Path) -> None:
@@ -134,8 +136,8 @@ def test_killed_at_any_moment_it_ends_in_the_same_bytes(tmp_path: Path) -> None:
     [
         ({"train": texts(20, 9)}, "another train .rows_blake2b"),
         ({"test": None}, "another test"),
-        ({"views": Views(count=2)}, "another views .count: then 1, now 2"),
-        ({"views": Views(count=1, seed=1)}, "another views .seed"),
+        ({"views": StoredViews(count=2)}, "another views .count: then 1, now 2"),
+        ({"views": StoredViews(count=1, seed=1)}, "another views .seed"),
         ({"batch": 5}, "batches of 4, not 5"),
         ({"train": replace(texts(20), labels=np.zeros(20, np.int64))}, "another train .labels_blake2b"),
     ],
@@ -143,7 +145,7 @@ def test_killed_at_any_moment_it_ends_in_the_same_bytes(tmp_path: Path) -> None:
 def test_an_unfinished_job_is_gone_on_with_on_the_same_rows_only(
     change: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
-    same: dict[str, Any] = {"train": texts(20), "test": texts(7, 1), "views": Views(count=1), "batch": 4}
+    same: dict[str, Any] = {"train": texts(20), "test": texts(7, 1), "views": StoredViews(count=1), "batch": 4}
 
     def job(progress: Progress | None = None, **options: Any) -> bool:
         return encode_table(
@@ -246,7 +248,7 @@ def test_rows_of_another_kind_and_features_that_are_not_finite_are_refused(tmp_p
 
 
 def test_rows_in_memory_are_those_of_the_file(tmp_path: Path) -> None:
-    train, views = pictures(11), Views(count=2, seed=4)
+    train, views = pictures(11), StoredViews(count=2, seed=4)
     x, cached = encode_rows(train, encoder("pixels"), views=views, batch=3)
     encode_table(train, tmp_path / "f.npz", encoder("pixels"), views=views)
     found = np.load(tmp_path / "f.npz")

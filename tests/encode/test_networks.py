@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from pars.encode import encoder, load_encoder, save_encoder
-from pars.encode.images import normalised
+from pars.encode.images import normalized
 from pars.errors import UserError
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (4, 3, 32, 32), dtype=np.uint8)
@@ -96,7 +96,7 @@ def test_a_vision_transformer_of_transformers_is_read_as_it_says(tmp_path: Path)
     found = encoder(f"hf:{tmp_path}", kind="image")
     assert found.size == 24
     with torch.no_grad():
-        pixels = normalised(IMAGES, 24, (0.5,) * 3, (0.25,) * 3)
+        pixels = normalized(IMAGES, 24, (0.5,) * 3, (0.25,) * 3)
         expected = model(pixel_values=pixels).pooler_output.numpy()
     np.testing.assert_allclose(found.encode(IMAGES), expected, atol=1e-5)
 
@@ -164,7 +164,7 @@ def test_a_network_of_timm_with_weights_from_a_file(tmp_path: Path) -> None:
     found = encoder(f"timm:resnet18@{tmp_path / 'w.safetensors'}", size=32)
     mean, std = net.pretrained_cfg["mean"], net.pretrained_cfg["std"]
     with torch.no_grad():
-        expected = net.forward_features(normalised(IMAGES, 32, mean, std)).mean((2, 3)).numpy()
+        expected = net.forward_features(normalized(IMAGES, 32, mean, std)).mean((2, 3)).numpy()
     np.testing.assert_allclose(found.encode(IMAGES), expected, atol=1e-4)
     with pytest.raises(UserError, match="cannot be built"):
         encoder("timm:no_such_network")

@@ -199,7 +199,10 @@ def test_a_method_may_train_two_networks_and_keep_something_per_row() -> None:
     assert not torch.equal(first, second)
     assert trainer.state["seen"].tolist() == [4] * 50 + [0] * 10
     assert trainer.state["steps"] == 16
-    mean = sum(predict_proba([net.average], trainer.inputs, trainer.views.looks, "cpu") for net in trainer.nets) / 2
+    mean = (
+        sum(predict_proba([net.average], trainer.inputs, trainer.views.test_time_views, "cpu") for net in trainer.nets)
+        / 2
+    )
     torch.testing.assert_close(trainer.predict_proba(trainer.inputs), mean)
 
 

@@ -34,7 +34,7 @@ def by_hand(w: dict[str, Tensor], x: Tensor, *, pools: int = 3) -> Tensor:
 def test_it_is_what_it_says(shape: tuple[int, int, int], pools: int) -> None:
     net = build(ModelConfig(name="fast_cnn", width=8), shape, 7, seed=0)
     x = torch.randn(16, *shape)
-    net.prepare(x)
+    net.fit_statistics(x)
     net(x)  # moves BatchNorm's statistics away from 0 and 1
     net.eval()
     torch.testing.assert_close(net(x).double(), by_hand(net.state_dict(), x, pools=pools), rtol=1e-4, atol=1e-5)
@@ -79,7 +79,7 @@ def test_logits_are_scaled_as_asked() -> None:
 def test_preparing_changes_the_whitening_only_and_keeps_its_layout() -> None:
     net = build(ModelConfig(name="fast_cnn", width=4), (3, 16, 16), 10, seed=0)
     before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
-    net.prepare(torch.randn(50, 3, 16, 16).cumsum(dim=3))
+    net.fit_statistics(torch.randn(50, 3, 16, 16).cumsum(dim=3))
     changed = [name for name, tensor in net.state_dict().items() if not torch.equal(tensor, before[name])]
     assert changed == ["whitening.weight"]
     assert net.whitening.weight.is_contiguous(memory_format=torch.channels_last)  # type: ignore[operator, union-attr]

@@ -15,7 +15,7 @@ Array = npt.NDArray[np.float64]
 
 
 def pictures(n: int, channels: int, height: int, width: int, seed: int = 0) -> Tensor:
-    """Images whose neighbours are alike, as in pictures: noise summed up along both sides, channels mixed."""
+    """Images whose neighbors are alike, as in pictures: noise summed up along both sides, channels mixed."""
     rng = np.random.default_rng(seed)
     smooth = rng.standard_normal((n, channels, height + 3, width + 3))
     near = [smooth[:, :, i : i + height, j : j + width] for i in range(4) for j in range(4)]

@@ -59,7 +59,7 @@ def test_the_fast_recipes_train_a_fast_network_with_light_views(name: str) -> No
     assert isinstance(config.method, PARS)
     assert config.method.robust == "gce(q=0.7)"
     assert config.data.name == ("cifar100" if name.startswith("cifar100") else "cifar10")
-    assert config.data.labelled == (4_000 if "low-resource" in name else None)
+    assert config.data.labeled == (4_000 if "low-resource" in name else None)
 
 
 def test_an_epoch_of_fixmatch_costs_two_of_cross_entropy(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_test_rows_are_never_corrupted() -> None:
 
 def test_labels_are_withheld_before_they_are_corrupted() -> None:
     """The few that are kept are balanced in their true classes, not in the given ones."""
-    train = prepare(tiny(data=DataConfig(limit=400, labelled=100))).data.train
+    train = prepare(tiny(data=DataConfig(limit=400, labeled=100))).data.train
     kept = train.labels >= 0
     assert train.true_labels is not None
     assert kept.sum() == 100
@@ -63,12 +63,12 @@ def test_labels_are_withheld_before_they_are_corrupted() -> None:
     assert np.bincount(train.labels[kept], minlength=10).tolist() != [10] * 10
     assert 0.3 < (train.labels != train.true_labels)[kept].mean() < 0.6
     assert (train.true_labels >= 0).all()  # metrics may look at all of them
-    record = prepare(tiny(data=DataConfig(limit=400, labelled=100))).noise
+    record = prepare(tiny(data=DataConfig(limit=400, labeled=100))).noise
     assert record.n_labelled == 100
 
 
 def test_held_out_rows_are_labelled_ones_by_their_given_labels() -> None:
-    prepared = prepare(tiny(data=DataConfig(limit=400, labelled=200, holdout=0.2)))
+    prepared = prepare(tiny(data=DataConfig(limit=400, labeled=200, holdout=0.2)))
     given = prepared.data.train.labels
     assert prepared.held_out.shape == (400,)
     assert prepared.held_out.sum() == 40
@@ -111,7 +111,7 @@ def test_human_labels_are_found_beside_the_data(tmp_path: Path) -> None:
 
 def test_human_labels_with_few_labels_kept(tmp_path: Path) -> None:
     arrays = write_human_labels(tmp_path / "x.pt")
-    config = tiny(data=DataConfig(limit=200, labelled=100), noise=NoiseConfig(kind="file", path=str(tmp_path / "x.pt")))
+    config = tiny(data=DataConfig(limit=200, labeled=100), noise=NoiseConfig(kind="file", path=str(tmp_path / "x.pt")))
     train = prepare(config).data.train
     kept = train.labels >= 0
     assert kept.sum() == 100
@@ -219,7 +219,7 @@ def test_the_preset_for_features_asks_for_a_file(tmp_path: Path, monkeypatch: py
 def test_a_class_that_noise_leaves_empty_is_named() -> None:
     lonely = Split(np.zeros((5, 2), np.float32), np.array([0, 0, 0, 1, 2]), None)
     dataset = Dataset("few", lonely, None, ("a", "b", "c"))
-    with pytest.raises(UserError, match=r"few \(training\): class \d has no labelled rows"):
+    with pytest.raises(UserError, match=r"few \(training\): class \d has no labeled rows"):
         prepare(tiny(noise=NoiseConfig(kind="pair", rate=1.0), seed=0), Dataset("few", lonely, None, (*"abcd",)))
     assert prepare(tiny(noise=NoiseConfig(kind="pair", rate=1.0)), dataset).data.train.labels.tolist() == [
         1,
@@ -246,7 +246,7 @@ def begin(path: Path, config: RunConfig, dataset: Dataset | None = None) -> None
 
 
 def test_the_folder_says_what_was_done_to_the_labels(tmp_path: Path) -> None:
-    config = tiny(data=DataConfig(limit=200, labelled=100))
+    config = tiny(data=DataConfig(limit=200, labeled=100))
     prepared = prepare(config)
     begin(tmp_path, config)
     assert NoiseRecord.from_json((tmp_path / "noise.json").read_text()) == prepared.noise

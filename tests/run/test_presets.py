@@ -81,9 +81,9 @@ def test_the_robust_loss_is_the_papers() -> None:
 @pytest.mark.parametrize(("name", "labelled"), [("cifar10", 4_000), ("cifar100", 10_000)])
 def test_low_resource_keeps_few_labels_and_as_many_steps(name: str, labelled: int) -> None:
     full, few = recipe(name), recipe(f"{name}-low-resource")
-    assert (few.data.labelled, few.train.steps_per_epoch) == (labelled, 391)
+    assert (few.data.labeled, few.train.steps_per_epoch) == (labelled, 391)
     assert math.ceil(50_000 / full.train.batch_size) == 391
-    back = replace(few, data=replace(few.data, labelled=None), train=replace(few.train, steps_per_epoch=None))
+    back = replace(few, data=replace(few.data, labeled=None), train=replace(few.train, steps_per_epoch=None))
     assert back == full
 
 
@@ -168,7 +168,7 @@ def test_low_resource_digits_cycle_their_labels(tmp_path: Path) -> None:
     assert lines[-1]["steps"] == 2 * config.train.steps_per_epoch
     assert lines[0]["selection"]["raw"]["rows"] == config.train.steps_per_epoch * config.train.batch_size
     labels = (tmp_path / "run" / "labels.csv").read_text().splitlines()[1:]
-    assert len([line for line in labels if line.split(",")[1]]) == config.data.labelled
+    assert len([line for line in labels if line.split(",")[1]]) == config.data.labeled
 
 
 def test_features_take_more_rows_for_sure_unless_pars_is_literal() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pars.audit.posterior import Floats, Integers
+from pars.audit.calibration import Floats, Integers
 from pars.errors import UserError
 
 Array = npt.NDArray[Any]

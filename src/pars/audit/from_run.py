@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pars.audit.belief import label_margin
+from pars.audit.calibration import Floats, Integers, calibrate, log_probabilities, log_sum_exp, sharpened
 from pars.audit.check import Array, check_labels, check_probabilities
-from pars.audit.posterior import Floats, Integers, log_probabilities, log_sum_exp, made_honest, sharpened
-from pars.audit.reasons import percent
+from pars.audit.explain import percent
+from pars.audit.posterior import label_margin
 from pars.audit.report import AuditReport
 from pars.audit.score import score
 from pars.errors import UserError
 from pars.files import read_arrays
 
-ENOUGH_HELD_OUT = 100  # labelled rows; fewer say nothing certain about the others
-LEARNT_BY_HEART = 0.1  # agreement above what is explained, from which late answers are not used
-USUAL_LEAD = 0.6  # logits by which trained labels lead held-out ones where nothing was learnt by heart
+ENOUGH_HELD_OUT = 100  # labeled rows; fewer say nothing certain about the others
+MEMORIZED = 0.1  # agreement above what is explained, from which late answers are not used
+USUAL_LEAD = 0.6  # logits by which trained labels lead held-out ones where nothing was memorized
 WEIGHTS = np.linspace(0, 1, 11)  # of the linear model, tried
 LINEAR_WEIGHT = 0.25  # where too few labels are held out to try
 MOSTLY_LINEAR = 0.7  # from which on it is said
@@ -45,7 +45,7 @@ class Chosen:
     other: Array | None = None
     warnings: tuple[str, ...] = ()
     held_out_disagreement: float | None = None
-    by_heart: bool = False  # even these repeat labels learnt by heart
+    memorizes: bool = False  # even these repeat labels memorized
 
 
 def from_dynamics(
@@ -58,7 +58,7 @@ def from_dynamics(
     """Audit the rows of a run from `trainer.recorded()` or its file.
 
     labels [n]: as the run was given them, where other words than its class numbers are wanted. features [n, …]: for the
-    votes of nearest neighbours, such as frozen inputs.
+    votes of nearest neighbors, such as frozen inputs.
     """
     rows = {name: np.asarray(values) for name, values in dynamics.items()}
     for name in ("late", "given", "held_out"):
@@ -88,9 +88,9 @@ def from_dynamics(
 
 
 def choose(late: Array, early: Array | None, labels: Integers, held_out: npt.NDArray[np.bool_]) -> Chosen:
-    """The mean of early and late answers; early ones alone where late ones repeat labels learnt by heart.
+    """The mean of early and late answers; early ones alone where late ones repeat labels memorized.
 
-    How far labels are learnt by heart is seen on labels that were held out: on those it cannot have been. Without them
+    How far labels are memorized is seen on labels that were held out: on those it cannot have been. Without them
     late answers repeat too many if they repeat more labels than early ones say are right. Where nothing was learnt by
     heart, labels that were trained on lead held-out ones a little; what they lead by more is taken off.
     """
@@ -98,21 +98,21 @@ def choose(late: Array, early: Array | None, labels: Integers, held_out: npt.NDA
     has_probe = probe.sum() >= ENOUGH_HELD_OUT and trained.any()
     if early is None:
         out = Chosen(late.astype(np.float64))
-    elif words := learnt_by_heart(late, early, labels, trained, probe if has_probe else None):
+    elif words := memorized(late, early, labels, trained, probe if has_probe else None):
         out = Chosen(early.astype(np.float64), warnings=(words,))
     else:
         out = Chosen((early.astype(np.float64) + late.astype(np.float64)) / 2, early)
     if not has_probe:
         return out
     known, unknown = (agreement(out.probabilities, labels, rows) for rows in (trained, probe))
-    by_heart = known - unknown > LEARNT_BY_HEART + by_chance(unknown, probe)
-    return replace(shifted(out, labels, trained, probe), held_out_disagreement=1 - unknown, by_heart=by_heart)
+    memorizes = known - unknown > MEMORIZED + by_chance(unknown, probe)
+    return replace(shifted(out, labels, trained, probe), held_out_disagreement=1 - unknown, memorizes=memorizes)
 
 
-def learnt_by_heart(
+def memorized(
     late: Array, early: Array, labels: Integers, trained: npt.NDArray[np.bool_], probe: npt.NDArray[np.bool_] | None
 ) -> str | None:
-    """What shows that late answers repeat labels learnt by heart; none where nothing does."""
+    """What shows that late answers repeat labels memorized; none where nothing does."""
     found = agreement(late, labels, trained)
     if probe is None:
         # Early answers may still be poor: not how many labels they repeat counts, but how many they say are right.
@@ -125,11 +125,11 @@ def learnt_by_heart(
     else:
         reference, against = agreement(late, labels, probe), "of those held out"
         chance = by_chance(reference, probe)
-    if found - reference <= LEARNT_BY_HEART + chance:
+    if found - reference <= MEMORIZED + chance:
         return None
     return (
         f"the network repeats {percent(found)} of the labels it was trained on, {percent(reference)} {against}: "
-        "it learnt labels by heart; only its early answers are used, and more labels may be wrong than is said"
+        "it memorized labels; only its early answers are used, and more labels may be wrong than is said"
     )
 
 
@@ -158,7 +158,7 @@ def with_linear(chosen: Chosen, linear: Array, labels: Integers, held_out: npt.N
     labels that it was trained on it may answer by heart, even early: if it does, and is the worse of the two on
     held-out ones, it has nothing to add.
     """
-    ours, theirs = (made_honest(log_probabilities(p), labels) for p in (chosen.probabilities, linear))
+    ours, theirs = (calibrate(log_probabilities(p), labels) for p in (chosen.probabilities, linear))
     probe = np.flatnonzero((labels >= 0) & held_out)
     weight = LINEAR_WEIGHT
     if len(probe) >= ENOUGH_HELD_OUT:
@@ -167,7 +167,7 @@ def with_linear(chosen: Chosen, linear: Array, labels: Integers, held_out: npt.N
         )
     words = chosen.warnings
     if weight >= MOSTLY_LINEAR:
-        weight, part = (1.0, "all") if chosen.by_heart else (weight, "most")
+        weight, part = (1.0, "all") if chosen.memorizes else (weight, "most")
         words += (
             f"a linear model predicts held-out labels better than the network does; it speaks for {part} of what "
             "follows",
@@ -184,7 +184,7 @@ def mixed(ours: Floats, theirs: Floats, weight: float) -> Floats:
 
 def label_likelihood(log_p: Floats, labels: Integers) -> float:
     """Mean log-probability of labels at the temperature that suits them best."""
-    return float(made_honest(log_p, labels)[np.arange(len(labels)), labels].mean())
+    return float(calibrate(log_p, labels)[np.arange(len(labels)), labels].mean())
 
 
 def agreement(p: Array, labels: Integers, rows: npt.NDArray[np.bool_]) -> float:

@@ -2,7 +2,7 @@
 
 P(given = k | true = j, difficulty u) = 1 - ε_j(u) if k = j, else ε_j(u)·M[j, k], with logit ε_j(u) = a_j + b·(u - ½).
 
-A transition matrix alone (b = 0) says that hard rows are mislabelled as often as easy ones. Synthetic noise is like
+A transition matrix alone (b = 0) says that hard rows are mislabeled as often as easy ones. Synthetic noise is like
 that; people are not: on CIFAR-10N their error rate grows tenfold from the easiest to the hardest sixth of the rows, and
 its log-odds grow linearly with the rank.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pars.audit.posterior import FLOOR, Floats, Integers, sums_by
+from pars.audit.calibration import FLOOR, Floats, Integers, sums_by
 
 BINS = 20  # of difficulty
 STEPS = 30  # of EM, at most
@@ -32,11 +32,11 @@ class NoiseModel:
     turns_into: Floats
 
     def rates(self, difficulty: Floats) -> Floats:
-        """ε [n, K]: the probability that a row of this difficulty and each true class is mislabelled."""
+        """ε [n, K]: the probability that a row of this difficulty and each true class is mislabeled."""
         return logistic(self.a + self.b * centres()[:, None])[bin_of(difficulty)]
 
     def likelihood(self, difficulty: Floats, labels: Integers) -> Floats:
-        """P(given label | true class) [n, K] of labelled rows."""
+        """P(given label | true class) [n, K] of labeled rows."""
         rates = self.rates(difficulty)
         out: Floats = rates * self.turns_into[:, labels].T
         rows = np.arange(len(labels))
@@ -46,7 +46,7 @@ class NoiseModel:
     def without(self, log_p: Floats, difficulty: Floats) -> Floats:
         """Log-probabilities [n, K] of true classes from those of given labels, by Richardson-Lucy deconvolution.
 
-        p(given) = Σ_j g(true j)·P(given | j): a row that is half cat and half dog because half of the dogs are labelled
+        p(given) = Σ_j g(true j)·P(given | j): a row that is half cat and half dog because half of the dogs are labeled
         cat is a dog. Few steps: an exact inverse would take the network's errors for information.
         """
         rates, p = self.rates(difficulty), np.exp(log_p)
@@ -60,7 +60,7 @@ class NoiseModel:
 
 
 def fit(clean: Floats, labels: Integers, difficulty: Floats) -> NoiseModel:
-    """Fit to labelled rows [m] whose class probabilities before the label are `clean` [m, K], by EM.
+    """Fit to labeled rows [m] whose class probabilities before the label are `clean` [m, K], by EM.
 
     q_i[j] ∝ clean_i[j]·P(label of i | j); then the parameters from the expected counts of (true, given, difficulty).
     """

@@ -1,134 +1,158 @@
-"""Probabilities made honest, comparable between classes, and as sharp as the given labels bear out."""
+"""The posterior over true classes of every row, given the classifier's probabilities and the given label.
+
+1. Calibrate the probabilities to the given labels (temperature scaling) and make classes comparable: divide by the
+   mean self-confidence of each class (`class_thresholds`). The largest is the prediction.
+2. Rows that reach the threshold of some class are *confident*: their true class is nearly certain (τ = ¼). Fit the
+   noise model (`noise_model`) to them: how often labels are wrong, by class and difficulty, and what they become.
+3. Calibrated probabilities predict *given* labels: remove the noise from them (`NoiseModel.without`).
+4. For the remaining rows, use the noise rate the model assigns to rows of that difficulty; any further disagreement
+   is an error of the network. That gives the temperature τ of the clean probabilities g (step 3 to the power 1/τ).
+5. Bayes' rule: q_i[j] ∝ g_i[j]·P(given label of i | j, difficulty of i).
+
+The order matters. Fitted together, soft g without any noise explain noisy labels as well as sharp g with noise do:
+likelihood alone cannot tell an uncertain network from uncertain labels. The confident rows break the tie.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from pars.audit.calibration import (
+    FITTED_ROWS,
+    Floats,
+    Integers,
+    best_temperature,
+    calibrate,
+    class_thresholds,
+    confidence_matched,
+    fitted_rows,
+    sharpened,
+    spread,
+)
+from pars.audit.noise_model import NoiseModel, fit
 
-FLOOR = 1e-6  # below it a probability says "no" and nothing more; float16 has zeros there
-FITTED_ROWS = 20_000  # one number is fitted: more rows would not change its second digit
-FITTED_CELLS = 2**22  # and fewer where there are thousands of classes
-PRIOR_ROWS = 5.0  # a class's own mean counts against that of all classes as its rows against so many
-GOLDEN = (5**0.5 - 1) / 2
+CELLS = 2**22  # probabilities held at a time
+FEWEST_SURE = 5  # rows; with fewer all count
+SURE_TAU = 0.25  # sharpness among sure rows; anything from 0.15 to 0.25 gives nearly the same (docs/audit.md)
+HIGHEST_ACCURACY = 0.999
 
 
-def log_probabilities(probabilities: npt.NDArray[np.floating]) -> Floats:
-    """Logarithms [n, K] of rows that sum to one, zeros lifted to a floor."""
-    p = np.maximum(probabilities.astype(np.float64), FLOOR)
-    out: Floats = np.log(p / p.sum(axis=1, keepdims=True))
-    return out
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """The fitted posterior of n rows; a label of -1 means unlabeled."""
+
+    labels: Integers
+    calibrated: Floats  # [n, K] log-probabilities of given labels
+    predicted: Integers  # [n] largest comparable probability
+    margin: Floats  # [n] of the label: comparable log-probability above the best other class's; nan = no label
+    difficulty: Floats  # [n] 0..1: rank of the prediction's lead among rows predicted so, 1 = the smallest lead
+    sure: npt.NDArray[np.bool_]  # [n] reaches what is usual for some class
+    noise: NoiseModel
+    tau: float
+
+    def clean(self, rows: slice | Integers) -> Floats:
+        """g: class probabilities of some rows before the label is considered."""
+        return sharpened(self.noise.without(self.calibrated[rows], self.difficulty[rows]), self.tau)
+
+    def probabilities(self, rows: slice) -> Floats:
+        """q: class probabilities of some rows, the label considered; of rows without a label g."""
+        q = self.clean(rows)
+        labeled = self.labels[rows] >= 0
+        q[labeled] *= self.noise.likelihood(self.difficulty[rows][labeled], self.labels[rows][labeled])
+        q /= q.sum(axis=1, keepdims=True)
+        return q
+
+    def parts(self) -> list[slice]:
+        """Slices that cover all rows, small enough for their probabilities to fit in memory."""
+        n, n_classes = self.calibrated.shape
+        size = max(1, CELLS // n_classes)
+        return [slice(start, start + size) for start in range(0, n, size)]
 
 
-def sharpened(logits: Floats, tau: float) -> Floats:
-    """softmax(logits / τ), each row.
+def fit_posterior(log_p: Floats, labels: Integers) -> Posterior:
+    """Return the posterior fitted to log-probabilities [n, K] and given labels [n] (see the module docstring)."""
+    n_classes = log_p.shape[1]
+    calibrated = calibrate(log_p, labels)
+    comparable = calibrated - np.log(class_thresholds(calibrated, labels))
+    predicted = comparable.argmax(axis=1)
+    sure = comparable.max(axis=1) >= 0
+    difficulty = rank_within(lead(comparable), predicted)
+    fitted = sure & (labels >= 0)
+    if fitted.sum() < FEWEST_SURE:
+        fitted = labels >= 0
+    some = spread(np.flatnonzero(fitted), max(FITTED_ROWS, CELLS // n_classes))
+    noise = fit(sharpened(comparable[some], SURE_TAU), labels[some], difficulty[some])
+    tau = sharpness(calibrated, labels, difficulty, noise)
+    return Posterior(labels, calibrated, predicted, label_margin(comparable, labels), difficulty, sure, noise, tau)
 
-    >>> sharpened(np.log(np.array([[0.6, 0.4]])), 0.5).round(3)     # squares: 0.36 to 0.16
-    array([[0.692, 0.308]])
+
+def sharpness(calibrated: Floats, labels: Integers, difficulty: Floats, noise: NoiseModel) -> float:
+    """The temperature of g, the noise being given: the geometric mean of two estimates.
+
+    That which makes the given labels most likely is too soft where people err as the network does: it takes their
+    shared errors for right answers. That by which g is as sure as the network is accurate (`accuracy`) is too sharp for
+    a weak network, whose errors among sure rows were counted as noise.
     """
-    scaled = logits / tau
-    scaled -= scaled.max(axis=1, keepdims=True)
-    out: Floats = np.exp(scaled)
-    out /= out.sum(axis=1, keepdims=True)
-    return out
+    some = fitted_rows(np.flatnonzero(labels >= 0), calibrated.shape[1])
+    of_some = noise.without(calibrated[some], difficulty[some])
+    likelihood = noise.likelihood(difficulty[some], labels[some])
+
+    def value(tau: float) -> float:
+        return float(np.log((sharpened(of_some, tau) * likelihood).sum(axis=1) + 1e-300).mean())
+
+    likeliest = best_temperature(value, low=0.02, high=1.0)
+    matched = confidence_matched(of_some, accuracy(of_some, labels[some], difficulty[some], noise))
+    return float(np.sqrt(likeliest * matched))
 
 
-def label_temperature(log_p: Floats, labels: Integers) -> float:
-    """The temperature at which the probabilities fit the given labels best: then they are calibrated to these."""
-    some = fitted_rows(np.flatnonzero(labels >= 0), log_p.shape[1])
-    of_some, own = log_p[some], labels[some]
-    rows = np.arange(len(some))
-    return best_temperature(
-        lambda tau: float((of_some[rows, own] / tau - log_sum_exp(of_some / tau)).mean()), low=0.05, high=20.0
-    )
+def accuracy(logits: Floats, labels: Integers, difficulty: Floats, noise: NoiseModel) -> float:
+    """How often predictions are right, by how often they agree with labels that are as noisy as the model says.
 
-
-def made_honest(log_p: Floats, labels: Integers) -> Floats:
-    """Log-probabilities [n, K] at the temperature that fits the given labels best."""
-    out: Floats = log_p / label_temperature(log_p, labels)
-    out -= log_sum_exp(out)[:, None]
-    return out
-
-
-def best_temperature(value: Callable[[float], float], *, low: float, high: float, steps: int = 24) -> float:
-    """The τ of the largest value by golden-section search over its logarithm.
-
-    >>> round(best_temperature(lambda tau: -abs(tau - 0.3), low=0.01, high=1.0), 3)
-    0.3
+    agreement = accuracy·P(label right) + (1 - accuracy)·P(label wrong and, as it happens, what was predicted)
     """
-    a, b = np.log(low), np.log(high)
-    c, d = b - GOLDEN * (b - a), a + GOLDEN * (b - a)
-    at_c, at_d = value(float(np.exp(c))), value(float(np.exp(d)))
-    for _ in range(steps):
-        if at_c > at_d:
-            b, d, at_d = d, c, at_c
-            c = b - GOLDEN * (b - a)
-            at_c = value(float(np.exp(c)))
-        else:
-            a, c, at_c = c, d, at_d
-            d = a + GOLDEN * (b - a)
-            at_d = value(float(np.exp(d)))
-    return float(np.exp((a + b) / 2))
+    rows, predicted = np.arange(len(labels)), logits.argmax(axis=1)
+    rates = noise.rates(difficulty)
+    others = sharpened(logits, 1.0)
+    others[rows, predicted] = 0
+    others /= np.maximum(others.sum(axis=1, keepdims=True), 1e-300)
+    by_chance = float((others * rates * noise.turns_into[:, predicted].T).sum(axis=1).mean())
+    kept = float((1 - rates[rows, predicted]).mean())
+    agreement = float((predicted == labels).mean())
+    lowest: float = 1 / logits.shape[1]
+    if kept - by_chance < 0.01:  # labels that say nothing
+        return lowest
+    return float(np.clip((agreement - by_chance) / (kept - by_chance), lowest, HIGHEST_ACCURACY))
 
 
-def usual_confidence(log_p: Floats, labels: Integers) -> Floats:
-    """The mean probability [K] of a class over the rows labelled so, small classes drawn to the mean of all.
+def lead(logits: Floats) -> Floats:
+    """By how much the largest of each row is above the second."""
+    top = np.partition(logits, logits.shape[1] - 2, axis=1)[:, -2:]
+    out: Floats = top[:, 1] - top[:, 0]
+    return out
 
-    Confident learning's thresholds (Northcutt et al. 2021). Where labels of a class are often wrong, or taken from
-    another one, its rows reach less: what is usual for the class has to be known before a row can be called unusual.
+
+def label_margin(logits: Floats, labels: Integers) -> Floats:
+    """The label's logit above the best other class; nan for rows without a label."""
+    rows, own = np.arange(len(labels)), np.maximum(labels, 0)
+    others = logits.copy()
+    others[rows, own] = -np.inf
+    out: Floats = np.where(labels >= 0, logits[rows, own] - others.max(axis=1), np.nan)
+    return out
+
+
+def rank_within(values: Floats, groups: Integers) -> Floats:
+    """Rank of each value within its group as a share between 0 (the largest) and 1 (the smallest).
+
+    >>> rank_within(np.array([3.0, 1.0, 2.0, 5.0]), np.array([0, 0, 1, 0])).round(2)
+    array([0.5 , 0.83, 0.5 , 0.17])
     """
-    labelled = np.flatnonzero(labels >= 0)
-    own = labels[labelled]
-    of_label = np.exp(log_p[labelled, own])
-    counts = np.bincount(own, minlength=log_p.shape[1])
-    sums = np.bincount(own, weights=of_label, minlength=log_p.shape[1])
-    out: Floats = (sums + PRIOR_ROWS * of_label.mean()) / (counts + PRIOR_ROWS)
+    order = np.lexsort((-values, groups))
+    sizes = np.bincount(groups)
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    out = np.empty(len(values))
+    of_sorted = groups[order]
+    out[order] = (np.arange(len(values)) - starts[of_sorted] + 0.5) / sizes[of_sorted]
     return out
-
-
-def confidence_matched(logits: Floats, target: float) -> float:
-    """τ in 0.02 … 1 at which the mean largest probability is nearest to `target`: sharper rows are more confident."""
-    some = logits[fitted_rows(np.arange(len(logits)), logits.shape[1])]
-    low, high = np.log(0.02), 0.0
-    for _ in range(20):
-        middle = (low + high) / 2
-        if sharpened(some, float(np.exp(middle))).max(axis=1).mean() > target:
-            low = middle
-        else:
-            high = middle
-    return float(np.exp((low + high) / 2))
-
-
-def sums_by(groups: Integers, values: Floats, n_groups: int) -> Floats:
-    """Sums [G, K] of rows [m, K] by their group [m].
-
-    >>> sums_by(np.array([0, 2, 0]), np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), 3)
-    array([[6., 8.],
-           [0., 0.],
-           [3., 4.]])
-    """
-    rows = np.arange(len(groups))
-    members = sparse.csr_array((np.ones(len(rows)), (groups, rows)), shape=(n_groups, len(rows)))
-    out: Floats = np.asarray(members @ values)
-    return out
-
-
-def log_sum_exp(values: Floats) -> Floats:
-    top = values.max(axis=1)
-    out: Floats = top + np.log(np.exp(values - top[:, None]).sum(axis=1))
-    return out
-
-
-def fitted_rows(rows: Integers, n_classes: int) -> Integers:
-    """Some of the rows, evenly spread over them: enough to fit one number."""
-    return spread(rows, max(1000, min(FITTED_ROWS, FITTED_CELLS // n_classes)))
-
-
-def spread(rows: Integers, limit: int) -> Integers:
-    """At most `limit` of the rows, evenly spread over them."""
-    return rows if len(rows) <= limit else rows[np.linspace(0, len(rows) - 1, limit).astype(np.int64)]

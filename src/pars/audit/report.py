@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pars.audit.calibration import Floats, Integers
 from pars.audit.check import Array
-from pars.audit.posterior import Floats, Integers
-from pars.audit.reasons import reason
+from pars.audit.explain import reason
 from pars.audit.verify import Sample, draw_sample
 from pars.errors import UserError
 
 
 @dataclass(frozen=True)
 class Confusion:
-    """Rows that are probably `true` and labelled `given`: how many are expected, and of how many rows of that class."""
+    """Rows that are probably `true` and labeled `given`: how many are expected, and of how many rows of that class."""
 
     true: str
     given: str
@@ -88,14 +88,14 @@ class AuditReport:
         return len(self.given)
 
     @property
-    def n_labelled(self) -> int:
+    def n_labeled(self) -> int:
         return int((self.given >= 0).sum())
 
     @cached_property
     def suspects(self) -> Integers:
-        """Row numbers of all labelled rows, most suspect first."""
+        """Row numbers of all labeled rows, most suspect first."""
         order = np.argsort(self.rank, kind="stable")
-        return np.asarray(order[len(self) - self.n_labelled :], dtype=np.int64)
+        return np.asarray(order[len(self) - self.n_labeled :], dtype=np.int64)
 
     @cached_property
     def why(self) -> Array:
@@ -133,7 +133,7 @@ class AuditReport:
         review = self.review()
         return {
             "n": len(self),
-            "n_labelled": self.n_labelled,
+            "n_labeled": self.n_labeled,
             "k": len(self.classes),
             "classes": list(self.classes),
             "noise_rate": self.noise_rate,

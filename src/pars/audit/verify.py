@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pars import seeds
-from pars.audit.posterior import Floats, Integers
+from pars.audit.calibration import Floats, Integers
 from pars.errors import UserError
 
 STRATA = 10
@@ -25,7 +25,7 @@ class Sample:
 
     rows: Integers  # [m] row numbers, in random order
     strata: Integers  # [m] of the rows
-    sizes: Integers  # [strata] labelled rows of each
+    sizes: Integers  # [strata] labeled rows of each
     label_right_prob: Floats  # [n] of all rows, as they are now; nan = no label
 
     def __len__(self) -> int:
@@ -72,11 +72,11 @@ class Checked:
 
 def draw_sample(label_right_prob: Floats, n: int, seed: int) -> Sample:
     """Rows stratified by the probability that their label is right, most from where it is least certain (Neyman)."""
-    labelled = np.flatnonzero(~np.isnan(label_right_prob))
+    labeled = np.flatnonzero(~np.isnan(label_right_prob))
     if n < 2:
         raise UserError(f"a sample of {n} rows, expected at least 2")
-    n = min(n, len(labelled))
-    order = labelled[np.argsort(label_right_prob[labelled], kind="stable")]
+    n = min(n, len(labeled))
+    order = labeled[np.argsort(label_right_prob[labeled], kind="stable")]
     groups = np.array_split(order, max(1, min(STRATA, n // FEWEST)))
     spread = [len(g) * float(np.sqrt(p * (1 - p)) + 0.02) for g, p in ((g, label_right_prob[g].mean()) for g in groups)]
     counts = allotted(np.array(spread), np.array([len(group) for group in groups]), n)

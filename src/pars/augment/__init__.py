@@ -30,11 +30,11 @@ from pars.augment.config import ViewsConfig, build
 from pars.augment.crop import CentreCrop, CropFlip, crop_flip
 from pars.augment.cutout import Cutout, cut_out
 from pars.augment.dropout import FeatureDropout, keep_mask
-from pars.augment.finish import AsFloat, Normalise
+from pars.augment.finish import AsFloat, Normalize
 from pars.augment.light import Light, affine, affine_params
 from pars.augment.randaugment import RandAugment
 from pars.augment.resized import ResizedCrop
-from pars.augment.view import Finish, Identity, Look, Params, View, Views, rows, to_device
+from pars.augment.view import Finish, Identity, Params, TestTimeView, View, Views, rows, to_device
 
 __all__ = [
     "AsFloat",
@@ -47,11 +47,11 @@ __all__ = [
     "Finish",
     "Identity",
     "Light",
-    "Look",
-    "Normalise",
+    "Normalize",
     "Params",
     "RandAugment",
     "ResizedCrop",
+    "TestTimeView",
     "View",
     "Views",
     "ViewsConfig",

@@ -14,7 +14,7 @@ from pars.augment.cached import Cached
 from pars.augment.crop import CentreCrop, CropFlip, PadMode
 from pars.augment.cutout import Cutout
 from pars.augment.dropout import FeatureDropout
-from pars.augment.finish import AsFloat, Normalise
+from pars.augment.finish import AsFloat, Normalize
 from pars.augment.geometry import LARGEST_SIDE
 from pars.augment.light import Light
 from pars.augment.randaugment import Flavour, RandAugment
@@ -115,7 +115,7 @@ def build(
     return Views(
         weak=_weak(config, config.weak, shape),
         strong=_strong(config, shape, tuple(mean)),
-        finish=Normalise(tuple(mean), tuple(std)),
+        finish=Normalize(tuple(mean), tuple(std)),
         centre=Identity() if config.size is None else CentreCrop(config.size),
         mirror=config.mirror,
     )

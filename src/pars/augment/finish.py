@@ -11,12 +11,12 @@ from pars.augment.view import one_by_one
 
 
 @dataclass(frozen=True)
-class Normalise:
+class Normalize:
     """uint8 images to float32, (x/255 - mean) / std per channel. The memory format is the network's affair.
 
     Shapes: [n, C, H, W] -> [n, C, H, W].
 
-    >>> Normalise(mean=(0.5,), std=(0.25,))(torch.tensor([[[[0, 255]]]], dtype=torch.uint8))
+    >>> Normalize(mean=(0.5,), std=(0.25,))(torch.tensor([[[[0, 255]]]], dtype=torch.uint8))
     tensor([[[[-2.,  2.]]]])
     """
 

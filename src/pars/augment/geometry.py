@@ -103,7 +103,7 @@ def _gather(x: Tensor, *fixed: Tensor | int, fill: int) -> Tensor:
 def _slide(x: Tensor, right: npt.NDArray[np.int64], down: int, fill: int) -> Tensor:
     """Show each line of the picture from its own column right [H] on, all of them from line `down` on.
 
-    Neighbouring lines that begin at the same column are copied at once: shifts are one such block, shears up to a few
+    Neighboring lines that begin at the same column are copied at once: shifts are one such block, shears up to a few
     dozen. By numpy, for a slice in torch costs as much as such a block.
     """
     height, width = x.shape[2:]

@@ -55,15 +55,16 @@ class Identity:
         return shape
 
 
-Look = Callable[[Tensor], Tensor]
-"""From stored samples to what a network reads."""
+TestTimeView = Callable[[Tensor], Tensor]
+"""Turns stored samples into network inputs at prediction time."""
 
 
 @dataclass(frozen=True, eq=False)
 class Views:
     """The weak and the strong view of one kind of data, and the last step before the network.
 
-    Training reads `finish(weak.apply(x, params))`, evaluation `plain(x)`, a prediction all of `looks`.
+    Training reads `finish(weak.apply(x, params))`, evaluation `plain(x)`, and
+    prediction averages over all `test_time_views` (test-time augmentation).
     """
 
     weak: View
@@ -81,8 +82,8 @@ class Views:
         return self.plain(x).flip(3)
 
     @property
-    def looks(self) -> tuple[Look, ...]:
-        """What a network reads of a sample to predict its class: the prediction is the mean over these."""
+    def test_time_views(self) -> tuple[TestTimeView, ...]:
+        """Test-time augmentation: the prediction is the mean over these views of a sample."""
         return (self.plain, self.mirrored) if self.mirror else (self.plain,)
 
 

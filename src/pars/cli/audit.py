@@ -35,7 +35,7 @@ def command(args: Sequence[str]) -> int:
         "--top", type=int, metavar="N", help="rows to show, and to export for annotators (default: those called wrong)"
     )
     parser.add_argument(
-        "--neighbours", action="store_true", help="ask each row's nearest neighbours, too; needs the run's data"
+        "--neighbors", action="store_true", help="ask each row's nearest neighbors, too; needs the run's data"
     )
     add_json_flag(parser)
     options = parser.parse_args(args)
@@ -43,7 +43,7 @@ def command(args: Sequence[str]) -> int:
         raise UserError(f"--top is {options.top}, expected 1 or more")
     formats = [name.strip() for name in options.format.split(",")]
     content = audit.content_of_run(options.run)
-    report = report_of(options.run, options.neighbours)
+    report = report_of(options.run, options.neighbors)
     folder = options.out or options.run / "audit"
     for path in audit.write_audit(report, folder, formats, top=options.top, content=content):
         say(f"wrote {path}")
@@ -51,10 +51,10 @@ def command(args: Sequence[str]) -> int:
     return 0
 
 
-def report_of(path: Path, neighbours: bool) -> AuditReport:
+def report_of(path: Path, neighbors: bool) -> AuditReport:
     """Of a run, or of a fit as `pars fit` itself audits it."""
     folder = run_of(path)
-    if neighbours:
+    if neighbors:
         from pars import run  # torch
 
         return audit.audit_run(folder, features=run.row_features(folder))
@@ -85,7 +85,7 @@ def overview(report: AuditReport, top: int, content: Content | None = None) -> G
     review = report.review()
     rate = f"{100 * report.noise_rate:.1f} %"
     between = f"plausibly {100 * report.noise_rate_low:.1f} to {100 * report.noise_rate_high:.1f} %"
-    lines = [f"{rate} of {report.n_labelled} labels are wrong ({between})"]
+    lines = [f"{rate} of {report.n_labeled} labels are wrong ({between})"]
     if len(review):
         precision, recall = f"{100 * review.expected_precision:.0f} %", f"{100 * review.expected_recall:.0f} %"
         lines.append(f"{len(review)} rows are called wrong: expect {precision} of them to be; {recall} of all wrong")

@@ -66,7 +66,7 @@ def command(args: Sequence[str]) -> int:
                 options.out,
                 encoder,
                 test=test,
-                views=encode.Views(count=options.views, seed=options.seed, config=flags.views),
+                views=encode.StoredViews(count=options.views, seed=options.seed, config=flags.views),
                 batch=options.batch,
                 progress=encode.Progress(
                     start=start,

@@ -148,7 +148,7 @@ def text(found: Proof, method: str, listed: Path) -> str:
     sure = f"expect {100 * review.expected_precision:.0f} % of them to be"
     called = f"{len(review)} are called wrong: {sure}" if len(review) else "none is called wrong"
     lines = [
-        f"{100 * report.noise_rate:.1f} % of {report.n_labelled} labels are wrong ({between})",
+        f"{100 * report.noise_rate:.1f} % of {report.n_labeled} labels are wrong ({between})",
         f"every label is listed in {listed}; {called}",
         *report.warnings,
         f"did {method} help, against plain training at the same cost?",

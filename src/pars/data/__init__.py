@@ -5,25 +5,22 @@ from pars.data.check import check_labels, check_split
 from pars.data.cifar import cifar10, cifar100
 from pars.data.cifar_n import human_labels
 from pars.data.column_encoder import ColumnEncoder
-from pars.data.columns import Columns
+from pars.data.columns import Columns, column_texts, frame_columns, is_frame, is_free_text
 from pars.data.config import NAMES, DataConfig, data_root
-from pars.data.dataset import UNLABELLED, Dataset, Inputs, Labels, Split, channel_statistics
+from pars.data.dataset import UNLABELED, Dataset, Inputs, Labels, Split, channel_statistics
 from pars.data.digits import digits
-from pars.data.frames import frame_columns, is_frame
-from pars.data.free_text import column_texts, is_free_text
 from pars.data.idx import fashion_mnist, idx_folder, is_idx_folder, read_idx
 from pars.data.load import load, load_rows
-from pars.data.low_resource import holdout, labelled_rows, low_resource
 from pars.data.pictures import PICTURES, picture_shape, read_picture
-from pars.data.standardise import column_statistics, standardise, standardised
-from pars.data.stratify import Mask
+from pars.data.standardize import column_statistics, standardize, standardized
+from pars.data.subsets import Mask, holdout, labeled_rows, low_resource
 from pars.data.table import TABLES, Table, has_columns, read_columns, read_table
 
 __all__ = [
     "NAMES",
     "PICTURES",
     "TABLES",
-    "UNLABELLED",
+    "UNLABELED",
     "ColumnEncoder",
     "Columns",
     "DataConfig",
@@ -52,7 +49,7 @@ __all__ = [
     "is_frame",
     "is_free_text",
     "is_idx_folder",
-    "labelled_rows",
+    "labeled_rows",
     "load",
     "load_rows",
     "low_resource",
@@ -61,7 +58,7 @@ __all__ = [
     "read_idx",
     "read_picture",
     "read_table",
-    "standardise",
-    "standardised",
+    "standardize",
+    "standardized",
     "to_inputs",
 ]

@@ -2,7 +2,7 @@
 
 x        rows: uint8 images [n, h, w], [n, h, w, c] or [n, c, h, w], or numbers [n, d]  (also X, features, images)
 x_views  views of numbers encoded beforehand, [n, 2N, d]: N weak, then N strong ones
-y        given labels [n]: class numbers or names; -1 or "" = unlabelled               (also labels)
+y        given labels [n]: class numbers or names; -1 or "" = unlabeled               (also labels)
 y_true   right labels, where known                                                     (also true_labels)
 x_test, y_test   rows to test on
 classes  names of the classes, by number
@@ -11,17 +11,73 @@ classes  names of the classes, by number
 from __future__ import annotations
 
 import logging
+import zipfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from pars.data.array_files import Array, read_npy, read_npz
 from pars.data.check import check_split
-from pars.data.class_numbers import class_names, class_numbers
-from pars.data.dataset import UNLABELLED, Dataset, Inputs, Labels, Split, channel_statistics
+from pars.data.class_labels import class_names, class_numbers
+from pars.data.dataset import UNLABELED, Dataset, Inputs, Labels, Split, channel_statistics
 from pars.errors import UserError
+
+Array = npt.NDArray[np.generic]
+
+
+def read_npy(path: Path) -> Array:
+    """The array of an .npy file, as a read-only memory map."""
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except PermissionError:
+        raise
+    except Exception as error:  # a damaged header may raise anything, from SyntaxError to MemoryError
+        raise UserError(_reason(error, str(path))) from None
+    return _plain(array, str(path))
+
+
+def read_npz(path: Path, wanted: Collection[str]) -> dict[str, Array]:
+    """The arrays of an .npz file by name; empty ones for those not wanted, which may be large, or objects."""
+    try:
+        with path.open("rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise zipfile.BadZipFile("no zip archive")  # numpy would take it for a pickle, and speak of that
+        archive = np.load(path, allow_pickle=False)
+        names = archive.files
+    except PermissionError:
+        raise
+    except Exception as error:
+        raise UserError(f"{path}: not a complete .npz file ({error}); cut off, or written by something else?") from None
+    content: dict[str, Array] = {}
+    with archive:
+        for name in names:
+            content[name] = _member(archive, name, f"{path}: {name}") if name in wanted else np.zeros(0)
+    return content
+
+
+def _member(archive: np.lib.npyio.NpzFile, name: str, where: str) -> Array:
+    try:
+        array = archive[name]
+    except Exception as error:  # encrypted, an unknown or damaged compression, a header that asks for all memory
+        raise UserError(_reason(error, where)) from None
+    return _plain(array, where)
+
+
+def _plain(array: object, where: str) -> Array:
+    if isinstance(array, np.ndarray):
+        return array
+    raise UserError(f"{where}: not an array in numpy's format; cut off, or written by something else?")
+
+
+def _reason(error: Exception, where: str) -> str:
+    if isinstance(error, ValueError) and ("pickle" in str(error) or "Python objects" in str(error)):
+        return (
+            f"{where}: holds Python objects, expected plain numbers or text; rows of unequal length, or mixed types? "
+            "(numpy: x.astype(np.float32), y.astype(str))"
+        )
+    return f"{where}: cannot be read ({error or type(error).__name__}); cut off, or written by something else?"
+
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +151,7 @@ def array_table(path: Path, classes: tuple[str, ...] | None) -> tuple[Split, tup
 
 
 def _names(labels: Array, file_classes: Array, path: Path) -> Array:
-    """Labels as class names, "" = unlabelled."""
+    """Labels as class names, "" = unlabeled."""
     names = class_names([labels], file_classes, str(path))
     numbers = class_numbers(labels, names, str(path))
     bad = np.flatnonzero(numbers >= len(names))
@@ -109,7 +165,7 @@ def make_split(found: Mapping[str, Array], x: str, y: str, classes: tuple[str, .
     inputs = to_inputs(found[x], f"{path}: {x}")
     cached = to_cached(found["x_views"], inputs, f"{path}: x_views") if x == "x" and "x_views" in found else None
     if y not in found:
-        return Split(inputs, np.full(len(inputs), UNLABELLED, dtype=np.int64), cached=cached)
+        return Split(inputs, np.full(len(inputs), UNLABELED, dtype=np.int64), cached=cached)
     labels = class_numbers(found[y], classes, f"{path}: {y}")
     true: Labels | None = labels if y == "y_test" else None
     if y == "y" and "y_true" in found:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from pars.data.dataset import UNLABELLED, Labels, Split
+from pars.data.dataset import UNLABELED, Labels, Split
 from pars.errors import UserError
 
 
 def check_split(split: Split, n_classes: int, where: str, *, training: bool = False) -> None:
     """Raise a UserError naming the first bad row: shapes, dtypes, label range, NaN features.
 
-    With `training` also when a class has no labelled row: nothing could be learned about it.
+    With `training` also when a class has no labeled row: nothing could be learned about it.
 
     >>> check_split(Split(np.zeros((2, 3), np.float32), np.array([0, 5])), n_classes=2, where="mine.npz")
     Traceback (most recent call last):
         ...
-    pars.errors.UserError: mine.npz: labels: row 1 is 5, expected 0..1 or -1 (unlabelled); ...
+    pars.errors.UserError: mine.npz: labels: row 1 is 5, expected 0..1 or -1 (unlabeled); ...
     """
     if n_classes < 2:
         raise UserError(f"{where}: {n_classes} class(es), expected at least 2; are all labels the same?")
@@ -38,10 +38,10 @@ def check_labels(labels: Labels, n: int, n_classes: int, where: str) -> None:
         raise UserError(f"{where}: dtype {labels.dtype}, expected int64 class numbers")
     if labels.shape != (n,):
         raise UserError(f"{where}: shape {list(labels.shape)}, expected one label per row: [{n}]")
-    bad = np.flatnonzero((labels < UNLABELLED) | (labels >= n_classes))
+    bad = np.flatnonzero((labels < UNLABELED) | (labels >= n_classes))
     if bad.size:
         raise UserError(
-            f"{where}: row {bad[0]} is {labels[bad[0]]}, expected 0..{n_classes - 1} or -1 (unlabelled); "
+            f"{where}: row {bad[0]} is {labels[bad[0]]}, expected 0..{n_classes - 1} or -1 (unlabeled); "
             f"{bad.size} such row(s): counted from 1, or a class name missing?"
         )
 
@@ -90,10 +90,10 @@ def _check_finite(features: npt.NDArray[np.generic], where: str) -> None:
 
 
 def _check_every_class(labels: Labels, n_classes: int, where: str) -> None:
-    counts = np.bincount(labels[labels != UNLABELLED], minlength=n_classes)
+    counts = np.bincount(labels[labels != UNLABELED], minlength=n_classes)
     empty = np.flatnonzero(counts == 0)
     if empty.size:
         raise UserError(
-            f"{where}: class {empty[0]} has no labelled rows ({empty.size} of {n_classes} classes have none), expected "
+            f"{where}: class {empty[0]} has no labeled rows ({empty.size} of {n_classes} classes have none), expected "
             "at least one of each; too few rows kept, or a gap in the class numbers?"
         )

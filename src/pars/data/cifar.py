@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pars.data.check import check_labels
-from pars.data.checksum import read_checked
 from pars.data.dataset import Dataset, Labels, Split
 from pars.data.download import download as fetch
-from pars.data.download import extract
+from pars.data.download import extract, read_checked
 from pars.data.restricted_pickle import read_pickled_dict
 from pars.errors import UserError
 
@@ -52,7 +51,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Cifar:
-    """A data set, its layouts in the order in which they are looked for, and the LNL papers' normalisation."""
+    """A data set, its layouts in the order in which they are looked for, and the LNL papers' normalization."""
 
     name: str
     n_classes: int

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pars.data.columns import NO_VALUE, Column, Columns, as_numbers, as_text, is_missing, shown
-from pars.data.frames import frame_columns
+from pars.data.columns import NO_VALUE, Column, Columns, as_numbers, as_text, frame_columns, is_missing, shown
 from pars.errors import UserError
 
 log = logging.getLogger(__name__)

@@ -1,10 +1,15 @@
-"""Named columns as they came from a file or a frame, with enough memory of where to name a bad value."""
+"""Named columns from files and frames (pandas, polars, pyarrow, dictionaries), and what their values are.
+
+Frames are recognized by what they can do, not by their class: none of these libraries is a dependency.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -138,3 +143,96 @@ def as_numbers(values: Column) -> tuple[npt.NDArray[np.float64], list[int]]:
         elif not is_missing(value):
             strange.append(row)
     return numbers, strange
+
+
+def read_parquet(path: Path) -> Columns:
+    """The columns of a Parquet file."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise UserError(
+            f"{path}: Parquet files need pyarrow: pip install pyarrow (or write the table as CSV)"
+        ) from None
+    try:
+        table = parquet.read_table(path)
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
+        raise UserError(f"{path}: not a complete Parquet file ({error}); cut off, or another format?") from None
+    return frame_columns(table, str(path))
+
+
+def is_frame(value: object) -> bool:
+    """Can `frame_columns` read it? Lists, texts, paths and arrays are none.
+
+    >>> is_frame({"a": [1, 2]}), is_frame(np.zeros((2, 2))), is_frame("table.csv")
+    (True, False, False)
+    """
+    return isinstance(value, Mapping) or hasattr(value, "column_names") or hasattr(value, "columns")
+
+
+def frame_columns(frame: Any, source: str = "frame") -> Columns:
+    """The columns of a frame.
+
+    >>> frame_columns({"age": [3, None]})["age"]
+    [3, None]
+    """
+    if isinstance(frame, Columns):
+        return frame
+    if isinstance(frame, Mapping):
+        pairs = list(frame.items())
+    elif hasattr(frame, "column_names"):  # pyarrow, whose .columns are the columns themselves
+        pairs = [(name, frame.column(at)) for at, name in enumerate(frame.column_names)]
+    elif hasattr(frame, "iloc"):  # pandas: by place, for names may be numbers or occur twice
+        pairs = [(name, frame.iloc[:, at]) for at, name in enumerate(frame.columns)]
+    else:
+        pairs = [(name, frame[name]) for name in frame.columns]
+    out: dict[str, Column] = {}
+    for name, column in pairs:
+        if str(name) in out:
+            raise UserError(f"{source}: two columns are named {str(name)!r}, expected every name once")
+        out[str(name)] = _values(column)
+    columns = Columns(source, out)
+    if not columns.n_rows:
+        raise UserError(f"{source}: no rows, expected at least one")
+    return columns
+
+
+def _values(column: Any) -> Column:
+    if isinstance(column, np.ndarray):
+        return column
+    if isinstance(dtype := getattr(column, "dtype", None), np.dtype) and dtype.kind in "biuf":
+        return np.asarray(column)  # pandas' plain numbers
+    for method in ("to_pylist", "to_list", "tolist"):
+        if hasattr(column, method):
+            return list(getattr(column, method)())
+    return list(column)
+
+
+WORDS = 3  # of a value, on average; names, codes and identifiers have fewer
+
+
+def is_free_text(values: Column) -> bool:
+    """Texts of three words or more on average, more than half of them different.
+
+    >>> is_free_text(["the card has not arrived", "where is my card", "please close my account"])
+    True
+    >>> is_free_text(["Tom", "Rex", "Kim"]), is_free_text(["the same words every time"] * 4), is_free_text([1, 2])
+    (False, False, False)
+    """
+    if isinstance(values, np.ndarray) and values.dtype.kind not in "OUT":
+        return False
+    known = [value for value in values if not is_missing(value)]
+    texts = [value for value in known if isinstance(value, str)]
+    if not texts or len(texts) < len(known):
+        return False
+    return 2 * len(set(texts)) > len(texts) and sum(len(text.split()) for text in texts) >= WORDS * len(texts)
+
+
+def column_texts(columns: Columns, column: str) -> list[str]:
+    """A column as texts, "" where a value is missing."""
+    texts = []
+    for row, value in enumerate(columns[column]):
+        if isinstance(value, list | dict):
+            raise UserError(f"{columns.where(row, column)} holds a {type(value).__name__}, expected a text")
+        texts.append("" if is_missing(value) else value if isinstance(value, str) else as_text(value))
+    return texts

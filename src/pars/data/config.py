@@ -20,19 +20,19 @@ class DataConfig:
     """digits, fashion-mnist, cifar10, cifar100, or a path: an .npz file, a folder of .npy or of idx files."""
     root: str | None = None
     """Folder that holds published data sets; default: $PARS_DATA, else ~/.cache/pars."""
-    labelled: int | None = None
-    """Keep this many training labels, class-balanced; the other rows become unlabelled."""
+    labeled: int | None = None
+    """Keep this many training labels, class-balanced; the other rows become unlabeled."""
     limit: int | None = None
     """Keep the first so many training rows."""
     holdout: float = 0.0
-    """Fraction of the labelled training rows set aside, with their given labels, to choose models by."""
+    """Fraction of the labeled training rows set aside, with their given labels, to choose models by."""
     download: bool = True
     """Fetch a published data set that is not there."""
 
     def __post_init__(self) -> None:
         if not self.name:
             raise UserError(f"data.name: empty, expected {', '.join(NAMES)} or a path")
-        for key, value in (("labelled", self.labelled), ("limit", self.limit)):
+        for key, value in (("labeled", self.labeled), ("limit", self.limit)):
             if value is not None and value < 1:
                 raise UserError(f"data.{key}: {value}, expected at least 1")
         if not 0 <= self.holdout < 1:

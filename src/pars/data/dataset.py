@@ -10,7 +10,7 @@ import numpy.typing as npt
 Labels = npt.NDArray[np.int64]
 Inputs = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 
-UNLABELLED = -1
+UNLABELED = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,7 +18,7 @@ class Split:
     """Rows of one kind. A row's identity is its number.
 
     inputs: uint8 images [n, C, H, W], or float32 feature vectors [n, d]; perhaps a read-only memory map.
-    labels: given labels [n], `-1` = unlabelled.
+    labels: given labels [n], `-1` = unlabeled.
     true_labels: the right labels where known; only noise generation and metrics may read them.
     cached: feature vectors only: views of each row made before it was encoded, [n, 2N, d]: N weak, then N strong ones.
     """

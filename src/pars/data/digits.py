@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pars.data.dataset import Dataset, Split, channel_statistics
-from pars.data.stratify import choose, class_counts, proportional
+from pars.data.subsets import choose, class_counts, proportional
 from pars.seeds import generator
 
 N_TEST = 450

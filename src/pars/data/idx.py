@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pars.data.check import check_split
-from pars.data.checksum import grouped
 from pars.data.dataset import Dataset, Split, channel_statistics
 from pars.data.download import download as fetch
+from pars.data.download import grouped
 from pars.errors import UserError
 
 UBYTE = 0x08  # the idx code of the only element type images and labels come in

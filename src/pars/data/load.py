@@ -13,7 +13,7 @@ from pars.data.config import NAMES, DataConfig, data_root
 from pars.data.dataset import Dataset, Split
 from pars.data.digits import digits
 from pars.data.idx import fashion_mnist, idx_folder, is_idx_folder
-from pars.data.low_resource import low_resource
+from pars.data.subsets import low_resource
 from pars.errors import UserError
 from pars.files import expanded
 
@@ -24,7 +24,7 @@ def load(config: DataConfig, *, seed: int = 0) -> Dataset:
     Published sets: given labels equal the true ones (noise is added elsewhere). A user's arrays: given labels are y,
     true ones y_true or None. `seed` decides which rows keep their label; `config.holdout` is for whoever trains.
 
-    >>> data = load(DataConfig(labelled=20, limit=500))
+    >>> data = load(DataConfig(labeled=20, limit=500))
     >>> len(data.train), int((data.train.labels >= 0).sum())
     (500, 20)
     """
@@ -35,8 +35,8 @@ def load(config: DataConfig, *, seed: int = 0) -> Dataset:
                 f"data.limit: {config.limit}, expected at most {len(dataset.train)}, the rows of {config.name}"
             )
         dataset = replace(dataset, train=dataset.train.first(config.limit))
-    if config.labelled is not None:
-        dataset = low_resource(dataset, config.labelled, seed)
+    if config.labeled is not None:
+        dataset = low_resource(dataset, config.labeled, seed)
     check_split(dataset.train, dataset.n_classes, f"{config.name} (training)", training=True)
     return dataset
 

@@ -100,8 +100,8 @@ def picture_folder(folder: Path) -> tuple[list[Path], list[str | None]]:
             f"{folder}: its folders are {', '.join(by_class)}, not classes; "
             f"give one of them: {folder / next(iter(by_class))}"
         )
-    labelled = [(path, name) for name, found in by_class.items() for path in found]
-    return [*loose, *(path for path, _ in labelled)], [*[None] * len(loose), *(name for _, name in labelled)]
+    labeled = [(path, name) for name, found in by_class.items() for path in found]
+    return [*loose, *(path for path, _ in labeled)], [*[None] * len(loose), *(name for _, name in labeled)]
 
 
 def _is_class(path: Path) -> bool:

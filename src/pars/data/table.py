@@ -12,14 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pars.data.arrays import array_table
-from pars.data.columns import Columns, as_text, is_missing
-from pars.data.dataset import UNLABELLED, Inputs, Labels
-from pars.data.delimited import read_delimited
-from pars.data.frames import frame_columns, is_frame, read_parquet
-from pars.data.free_text import column_texts
-from pars.data.json_lines import read_json_lines
+from pars.data.class_labels import classes_of, label_names, label_numbers
+from pars.data.columns import Columns, as_text, column_texts, frame_columns, is_frame, is_missing, read_parquet
+from pars.data.dataset import UNLABELED, Inputs, Labels
 from pars.data.pictures import picture_folder
-from pars.data.table_labels import classes_of, label_names, label_numbers
+from pars.data.table_files import read_delimited, read_json_lines
 from pars.errors import UserError
 from pars.files import expanded
 
@@ -33,7 +30,7 @@ TABLES, ARRAYS = (*DELIMITED, *JSON, *PARQUET), (".npz", ".npy")
 class Table:
     """Rows of one kind with their labels. Exactly one of `texts`, `images`, `columns` and `array` is there.
 
-    labels: class numbers [n], -1 = unlabelled (all of them where no label column was named).
+    labels: class numbers [n], -1 = unlabeled (all of them where no label column was named).
     ids: what a person calls each row; its number where no column says.
     images: files to be opened. columns: for a `ColumnEncoder`. array: images [n, C, H, W] or features [n, d].
     cached: views of the rows of `array` encoded beforehand, as in `Split`.
@@ -86,7 +83,7 @@ def read_table(
     features: str | Sequence[str] | None = None,
     id: str | None = None,
     true: str | None = None,
-    unlabelled: str | None = None,
+    unlabeled: str | None = None,
     classes: tuple[str, ...] | None = None,
     delimiter: str | None = None,
     encoding: str | None = None,
@@ -97,11 +94,11 @@ def read_table(
     text, image, features: the one column of texts, the one of picture files (paths are relative to the table's folder),
     or those of numbers and categories; without any, all other columns are features.
     id: column that names the rows. true: column of the right labels, where known.
-    unlabelled: label that means "none"; "" stands for missing ones, which are refused otherwise.
+    unlabeled: label that means "none"; "" stands for missing ones, which are refused otherwise.
     classes: those of a classifier, so that labels get its numbers.
 
     >>> pets = {"says": ["miaow", "woof", "purr"], "who": ["cat", "dog", "?"]}
-    >>> table = read_table(pets, label="who", text="says", unlabelled="?")
+    >>> table = read_table(pets, label="who", text="says", unlabeled="?")
     >>> table.kind, table.classes, table.labels.tolist()
     ('text', ('cat', 'dog'), [0, 1, -1])
     """
@@ -117,13 +114,13 @@ def read_table(
             for name, given in (("label", label), ("text", text), ("image", image), ("features", features), ("id", id)):
                 if given is not None:
                     raise UserError(f"{path} has no columns, so {name} = {given!r} means nothing there")
-            return _without_columns(path, unlabelled, classes)
+            return _without_columns(path, unlabeled, classes)
         columns, folder = read_columns(path, delimiter=delimiter, encoding=encoding), path.parent
-    names = None if label is None else label_names(columns, label, unlabelled)
-    right = None if true is None else label_names(columns, true, unlabelled)
+    names = None if label is None else label_names(columns, label, unlabeled)
+    right = None if true is None else label_names(columns, true, unlabeled)
     if classes is None:
         classes = classes_of([*(names or []), *(right or [])], columns.source)
-    labels = np.full(columns.n_rows, UNLABELLED, dtype=np.int64)
+    labels = np.full(columns.n_rows, UNLABELED, dtype=np.int64)
     if names is not None and label is not None:
         labels = label_numbers(names, classes, columns, label)
     true_labels = None if right is None or true is None else label_numbers(right, classes, columns, true)
@@ -163,13 +160,13 @@ def read_columns(path: Path, *, delimiter: str | None = None, encoding: str | No
     )
 
 
-def _without_columns(path: Path, unlabelled: str | None, classes: tuple[str, ...] | None) -> Table:
+def _without_columns(path: Path, unlabeled: str | None, classes: tuple[str, ...] | None) -> Table:
     if path.is_file() or any(path.glob("*.npy")):
         split, names = array_table(path, classes)
         ids = tuple(map(str, range(len(split))))
         return Table(str(path), split.labels, names, ids, split.true_labels, array=split.inputs, cached=split.cached)
     files, folders = picture_folder(path)
-    given = [None if name == unlabelled else name for name in folders]
+    given = [None if name == unlabeled else name for name in folders]
     places = tuple(file.relative_to(path).as_posix() for file in files)
     found = classes_of(given, str(path)) if classes is None else classes
     labels = label_numbers(given, found, Columns(str(path), {"folder": folders}), "folder")

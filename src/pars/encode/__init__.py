@@ -8,7 +8,7 @@
 (1, 3)
 """
 
-from pars.encode.batch import Views, encode_rows
+from pars.encode.batch import StoredViews, encode_rows
 from pars.encode.encoder import Encoder, Features, Images, Kind, Rows
 from pars.encode.job import Progress, encode_table
 from pars.encode.names import NAMES, encoder
@@ -29,7 +29,7 @@ __all__ = [
     "Preparation",
     "Progress",
     "Rows",
-    "Views",
+    "StoredViews",
     "check_out",
     "checksum",
     "encode_rows",

@@ -17,7 +17,7 @@ from pars.errors import UserError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Views:
+class StoredViews:
     """How many views of each kind of every training row, and which."""
 
     count: int = 0
@@ -30,7 +30,9 @@ class Views:
         return [(kind, copy) for kind in ("weak", "strong") for copy in range(self.count)]
 
 
-def encode_batch(table: Table, start: int, stop: int, encoder: Encoder, views: Views) -> tuple[Features, Features]:
+def encode_batch(
+    table: Table, start: int, stop: int, encoder: Encoder, views: StoredViews
+) -> tuple[Features, Features]:
     """Features of rows start..stop-1 and of their views: [b, d] and [b, 2N, d]."""
     rows = take(table, start, stop, encoder.size)
     plain = _features(encoder, rows, table, start)
@@ -52,7 +54,7 @@ def encode_rows(
     table: Table,
     encoder: Encoder,
     *,
-    views: Views | None = None,
+    views: StoredViews | None = None,
     batch: int | None = None,
     step: Callable[[int], None] | None = None,
 ) -> tuple[Features, Features | None]:
@@ -65,11 +67,11 @@ def encode_rows(
     >>> from pars.encode.names import encoder
     >>> table = read_table({"t": ["a b c", "d e", "f"]}, text="t")
     >>> words = encoder(lambda texts: [[len(text.split())] for text in texts], kind="text")
-    >>> x, cached = encode_rows(table, words, views=Views(count=1))
+    >>> x, cached = encode_rows(table, words, views=StoredViews(count=1))
     >>> x[:, 0].tolist(), cached.shape
     ([3.0, 2.0, 1.0], (3, 2, 1))
     """
-    views = views or Views()
+    views = views or StoredViews()
     check_kinds(encoder, views, table)
     size = batch or batch_size(encoder, free_memory())
     parts = []
@@ -81,7 +83,7 @@ def encode_rows(
     return plain, np.concatenate([part for _, part in parts]) if views.count else None
 
 
-def check_kinds(encoder: Encoder, views: Views, *tables: Table) -> None:
+def check_kinds(encoder: Encoder, views: StoredViews, *tables: Table) -> None:
     """A UserError where the encoder reads something else than these rows."""
     for table in tables:
         if kind_of(table) != encoder.kind:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pars.encode.encoder import Encoder, Features, Kind, needed, weights_checksum
-from pars.encode.images import IMAGENET_MEAN, IMAGENET_STD, normalised, with_network
+from pars.encode.images import IMAGENET_MEAN, IMAGENET_STD, normalized, with_network
 from pars.errors import UserError
 from pars.files import expanded
 
@@ -57,7 +57,7 @@ def hugging_face(name: str, kind: Kind | None = None, size: int | None = None) -
             return found if isinstance(found, Tensor) else _pooled(found)
         return _pooled(model(pixel_values=pixels))
 
-    function = with_network(network, lambda images: normalised(images, side, mean, std).contiguous())
+    function = with_network(network, lambda images: normalized(images, side, mean, std).contiguous())
     return Encoder(f"hf:{source}", "image", function, size=side, identity=identity)
 
 

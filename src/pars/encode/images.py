@@ -27,12 +27,12 @@ def resized(images: Images, size: int) -> Tensor:
         raise UserError(f"images of shape {list(images.shape)}, expected [n, C, H, W] of 1, 3 or 4 channels")
     pixels = pixels.expand(-1, 3, -1, -1) if pixels.shape[1] == 1 else pixels[:, :3]
     if tuple(pixels.shape[2:]) != (size, size):
-        smaller = min(pixels.shape[2:]) > size  # only then neighbours have to be averaged
+        smaller = min(pixels.shape[2:]) > size  # only then neighbors have to be averaged
         pixels = F.interpolate(pixels, size=(size, size), mode="bicubic", align_corners=False, antialias=smaller)
     return pixels
 
 
-def normalised(images: Images, size: int, mean: Sequence[float], std: Sequence[float]) -> Tensor:
+def normalized(images: Images, size: int, mean: Sequence[float], std: Sequence[float]) -> Tensor:
     """(pixels / 255 - mean) / std per channel, in channels_last layout."""
     shift, scale = (torch.tensor(values).view(3, 1, 1) for values in (mean, std))
     return ((resized(images, size).clamp_(0, 255) / 255 - shift) / scale).contiguous(memory_format=torch.channels_last)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pars.data import Table
-from pars.encode.batch import Views, check_kinds, encode_batch
+from pars.encode.batch import StoredViews, check_kinds, encode_batch
 from pars.encode.encoder import Encoder
 from pars.encode.memory import batch_size, free_memory
 from pars.encode.rows import checksum, columns_checksum
@@ -37,7 +37,7 @@ def encode_table(
     encoder: Encoder,
     *,
     test: Table | None = None,
-    views: Views | None = None,
+    views: StoredViews | None = None,
     batch: int | None = None,
     progress: Progress | None = None,
 ) -> bool:
@@ -47,7 +47,7 @@ def encode_table(
     A call that was stopped or killed is gone on with by the same call; on other rows, or with another encoder or other
     views, that is refused. Rows are encoded in batches of the same size then, so that the outcome has the same bytes.
     """
-    views, progress = views or Views(), progress or Progress()
+    views, progress = views or StoredViews(), progress or Progress()
     _check(train, test, encoder, views, batch)
     store = Store(out)
     store.check_free()
@@ -65,7 +65,7 @@ def encode_table(
         save_encoder(fitted, store.encoder)
 
     def encode(name: str, table: Table, start: int, stop: int) -> None:
-        plain, seen = encode_batch(table, start, stop, fitted, views if name == "x" else Views())
+        plain, seen = encode_batch(table, start, stop, fitted, views if name == "x" else StoredViews())
         store.maps[name][start:stop] = plain
         if seen.shape[1]:
             store.maps["x_views"][start:stop] = seen
@@ -77,7 +77,7 @@ def encode_table(
     return True
 
 
-def _check(train: Table, test: Table | None, encoder: Encoder, views: Views, batch: int | None) -> None:
+def _check(train: Table, test: Table | None, encoder: Encoder, views: StoredViews, batch: int | None) -> None:
     check_kinds(encoder, views, *((train,) if test is None else (train, test)))
     if batch is not None and batch < 1:
         raise UserError(f"batch: {batch}, expected at least 1")
@@ -93,7 +93,7 @@ def _fitted(store: Store, train: Table, encoder: Encoder) -> Encoder:
     return load_encoder(store.encoder) if saved else encoder.fitted(train.texts or [])
 
 
-def _job(train: Table, test: Table | None, encoder: Encoder, views: Views) -> dict[str, Any]:
+def _job(train: Table, test: Table | None, encoder: Encoder, views: StoredViews) -> dict[str, Any]:
     """What decides the outcome, as JSON values."""
     return {
         "encoder": description(encoder),
@@ -136,7 +136,7 @@ def _difference(then: Any, now: Any) -> str:
     return f"then {str(then)[:80]}, now {str(now)[:80]}"
 
 
-def _shapes(train: Table, test: Table | None, features: int, views: Views) -> dict[str, tuple[int, ...]]:
+def _shapes(train: Table, test: Table | None, features: int, views: StoredViews) -> dict[str, tuple[int, ...]]:
     shapes: dict[str, tuple[int, ...]] = {"x": (len(train), features)}
     if views.count:
         shapes["x_views"] = (len(train), 2 * views.count, features)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from pars.encode.encoder import Encoder, Features, Images, file_checksum, needed, package_folder
-from pars.encode.images import IMAGENET_MEAN, IMAGENET_STD, normalised
+from pars.encode.images import IMAGENET_MEAN, IMAGENET_STD, normalized
 from pars.errors import UserError
 
 INSTALL = "pip install 'pars-lnl[onnx]'"
@@ -31,7 +31,7 @@ def onnx_file(
 ) -> Encoder:
     """The first output of a network that reads tokens or pixels; averaged over tokens or places where it has any left.
 
-    Texts need tokenizer.json beside the file. Images are normalised as preprocessor_config.json beside it says, else as
+    Texts need tokenizer.json beside the file. Images are normalized as preprocessor_config.json beside it says, else as
     for ImageNet.
     """
     where = name or str(path)
@@ -85,7 +85,7 @@ def _text(session: Any, inputs: list[str], tokenizer: Any) -> Callable[[Sequence
 
     def encode(texts: Sequence[str]) -> Features:
         # One by one: on a CPU no slower than padded batches, and in networks that choose the scale of their integers
-        # from the whole batch a row's features would depend on its neighbours.
+        # from the whole batch a row's features would depend on its neighbors.
         return np.stack([one(text) for text in texts]).astype(np.float32)
 
     return encode
@@ -99,7 +99,7 @@ def _image(session: Any, name: str, path: Path, side: int, one_by_one: bool) -> 
         mean, std = IMAGENET_MEAN, IMAGENET_STD
 
     def encode(images: Images) -> Features:
-        pixels = np.ascontiguousarray(normalised(images, side, mean, std).numpy())
+        pixels = np.ascontiguousarray(normalized(images, side, mean, std).numpy())
         parts = [pixels[at : at + 1] for at in range(len(pixels))] if one_by_one else [pixels]
         found = np.concatenate([session.run(None, {name: part})[0] for part in parts]).astype(np.float32)
         return found.reshape(*found.shape[:2], -1).mean(axis=2) if found.ndim > 2 else found

@@ -14,7 +14,7 @@ import numpy as np
 from pars import data
 from pars.augment import ViewsConfig
 from pars.data import ColumnEncoder, Inputs, Table
-from pars.encode.batch import Views, encode_rows
+from pars.encode.batch import StoredViews, encode_rows
 from pars.encode.encoder import Encoder, Features
 from pars.encode.frame import Frame, common_frame
 from pars.encode.names import NAMES, encoder
@@ -53,13 +53,13 @@ class Preparation:
     note: str = ""
 
     def apply(
-        self, table: Table, views: Views | None = None, step: Callable[[int], None] | None = None
+        self, table: Table, views: StoredViews | None = None, step: Callable[[int], None] | None = None
     ) -> tuple[Inputs, Features | None]:
         """Inputs of the rows and, where asked for, features [n, 2N, d] of their views; `step` as in `encode_rows`.
 
         Arrays of features, or of images where no encoder reads them, are inputs already.
         """
-        self.check_views(views or Views())
+        self.check_views(views or StoredViews())
         if table.array is not None and (self.encoder is None or table.array.ndim == 2):
             return table.array, table.cached
         if table.kind != self.kind and not (table.kind == "array" and self.kind == "image"):
@@ -68,7 +68,7 @@ class Preparation:
             return encode_rows(table, self.encoder, views=views, step=step)
         return (self._features(table) if self.frame is None else self.frame.read(table)), None
 
-    def check_views(self, views: Views) -> None:
+    def check_views(self, views: StoredViews) -> None:
         """A UserError where no views can be stored."""
         if views.count < 0:
             raise UserError(f"views: {views.count}, expected 0 or more of each kind")
@@ -87,7 +87,7 @@ class Preparation:
         """A file, folder or frame of such rows; further columns, and labels unless asked for, are not looked at."""
         has_columns = data.is_frame(source) or data.has_columns(expanded(str(source)))
         wanted = {"text", "image", "features", "delimiter", "encoding", "label"} if has_columns else set()
-        wanted = wanted | {"unlabelled"} if labels else wanted - {"label"}
+        wanted = wanted | {"unlabeled"} if labels else wanted - {"label"}
         chosen = {name: value for name, value in self.reading.items() if name in wanted}
         if self.kind == "columns" and has_columns:
             known = [] if self.columns is None else [column.name for column in self.columns.columns]
@@ -95,9 +95,9 @@ class Preparation:
         return data.read_table(source, **chosen | more)
 
 
-def stored_views(count: int, seed: int) -> Views:
+def stored_views(count: int, seed: int) -> StoredViews:
     """So many weak and strong views of every row, as `pars encode --views` makes them."""
-    return Views(count=count, seed=seed, config=ViewsConfig(strong="randaugment"))
+    return StoredViews(count=count, seed=seed, config=ViewsConfig(strong="randaugment"))
 
 
 def prepare(table: Table, chosen: EncoderName | None = None) -> Preparation:

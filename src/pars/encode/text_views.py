@@ -1,4 +1,4 @@
-"""Weak and strong views of texts: words left out, neighbours exchanged."""
+"""Weak and strong views of texts: words left out, neighbors exchanged."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def fit(texts: Sequence[str], dimensions: int = DIMENSIONS) -> TfIdf:
 def rotation(dimensions: int) -> npt.NDArray[np.float64]:
     """A fixed orthogonal matrix [d, d].
 
-    The directions of an SVD come in order of how much they say. Standardised one by one, as features are before
+    The directions of an SVD come in order of how much they say. Standardized one by one, as features are before
     training, the last of them, mere noise, would count as much as the first. Rotated at random, all are alike, as those
     of a network are, and distances stay what they were.
     """

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from pars.encode.encoder import Encoder, needed, weights_checksum
-from pars.encode.images import IMAGENET_MEAN, IMAGENET_STD, normalised, with_network
+from pars.encode.images import IMAGENET_MEAN, IMAGENET_STD, normalized, with_network
 from pars.errors import UserError
 from pars.files import expanded
 
@@ -15,7 +15,7 @@ INSTALL = "pip install 'pars-lnl[vision]'"
 
 
 def timm_model(name: str, size: int | None = None) -> Encoder:
-    """The network without its classifier; resized and normalised as its publisher did."""
+    """The network without its classifier; resized and normalized as its publisher did."""
     timm = needed("timm", f"the encoder timm:{name}", INSTALL)
     model, _, file = name.partition("@")
     options: dict[str, Any] = {"pretrained": True}
@@ -38,5 +38,5 @@ def timm_model(name: str, size: int | None = None) -> Encoder:
     mean, std = about.get("mean", IMAGENET_MEAN), about.get("std", IMAGENET_STD)
     net = net.eval().to(memory_format=torch.channels_last)
     identity = {"weights_blake2b": weights_checksum(net), "timm": timm.__version__, "torch": torch.__version__}
-    encode = with_network(net, lambda images: normalised(images, side, mean, std))
+    encode = with_network(net, lambda images: normalized(images, side, mean, std))
     return Encoder(f"timm:{name}", "image", encode, size=side, identity=identity)

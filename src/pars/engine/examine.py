@@ -56,7 +56,7 @@ class Examiner:
         return out, right
 
     def _accuracies(self, nets: Sequence[Network], inputs: Tensor, labels: Tensor) -> tuple[dict[str, float], Tensor]:
-        first, *more = self._views.looks
+        first, *more = self._views.test_time_views
         average = [net.average for net in nets]
         raw, averaged = (
             predict_proba(modules, inputs, [first], self._feed.device)

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from pars.augment import Look
+from pars.augment import TestTimeView
 
 BATCH = 512
 
 
 @torch.no_grad()
-def predict_proba(modules: Sequence[nn.Module], inputs: Tensor, looks: Sequence[Look], device: str) -> Tensor:
+def predict_proba(modules: Sequence[nn.Module], inputs: Tensor, looks: Sequence[TestTimeView], device: str) -> Tensor:
     """Class probabilities [n, K], the mean over the networks and over the looks that each takes at a row.
 
     float32, on the CPU. The networks' mode is left as it was.
@@ -21,7 +21,7 @@ def predict_proba(modules: Sequence[nn.Module], inputs: Tensor, looks: Sequence[
     return torch.stack([_one(module, inputs, look, device) for module in modules for look in looks]).mean(dim=0)
 
 
-def _one(module: nn.Module, inputs: Tensor, look: Look, device: str) -> Tensor:
+def _one(module: nn.Module, inputs: Tensor, look: TestTimeView, device: str) -> Tensor:
     was_training = module.training
     module.eval()
     try:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from pars import seeds
-from pars.augment import Look, Views
+from pars.augment import TestTimeView, Views
 from pars.data import Dataset
 from pars.engine import checkpoint as ck
 from pars.engine.config import TrainConfig
@@ -257,10 +257,12 @@ class Trainer:
                 self.save()
         return line
 
-    def predict_proba(self, inputs: Tensor, *, average: bool = True, looks: Sequence[Look] | None = None) -> Tensor:
+    def predict_proba(
+        self, inputs: Tensor, *, average: bool = True, looks: Sequence[TestTimeView] | None = None
+    ) -> Tensor:
         """Class probabilities [n, K], the mean over networks and looks (by default all that a prediction takes)."""
         modules = [net.average if average else net.module for net in self.nets]
-        return predict_proba(modules, inputs, looks or self.views.looks, self.device)
+        return predict_proba(modules, inputs, looks or self.views.test_time_views, self.device)
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that training changes."""

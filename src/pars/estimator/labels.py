@@ -11,7 +11,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length
 
-from pars.data import UNLABELLED, Labels
+from pars.data import UNLABELED, Labels
 from pars.errors import UserError
 
 Classes = npt.NDArray[Any]
@@ -44,7 +44,7 @@ def read_labels(estimator: Any, y: Any, rows: Any, unlabeled: Any) -> tuple[Labe
             f"y has 1 class ({classes[0]}), expected at least 2 classes: with one label everywhere there is nothing "
             "to learn"
         )
-    labels = np.full(len(given), UNLABELLED, dtype=np.int64)
+    labels = np.full(len(given), UNLABELED, dtype=np.int64)
     labels[~missing] = numbers
     return labels, classes
 

@@ -50,4 +50,4 @@ class Model:
         depend on which rows it is asked with."""
         size = BATCH[len(self.reader.shape)]
         padded = torch.cat([part, part[-1:].expand(size - len(part), *part.shape[1:])])
-        return predict_proba(networks, padded, self.views.looks, where)[: len(part)]
+        return predict_proba(networks, padded, self.views.test_time_views, where)[: len(part)]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pars.data import PICTURES, UNLABELLED, Table
+from pars.data import PICTURES, UNLABELED, Table
 from pars.encode import Kind
 from pars.errors import UserError
 from pars.estimator.labels import is_missing
@@ -54,7 +54,7 @@ def raw_table(entries: Sequence[Any], kind: Kind) -> Table:
 
 def rows_table(n: int, **rows: Any) -> Table:
     """X as a table of rows without labels, so that messages say "X: row 3"."""
-    return Table("X", np.full(n, UNLABELLED, dtype=np.int64), (), tuple(map(str, range(n))), **rows)
+    return Table("X", np.full(n, UNLABELED, dtype=np.int64), (), tuple(map(str, range(n))), **rows)
 
 
 def kind_of_entries(entries: Sequence[Any], encoder: Any) -> Kind:

@@ -1,4 +1,4 @@
-"""Losses a wrong label cannot pull arbitrarily far: MAE, reverse, symmetric and generalised cross-entropy."""
+"""Losses a wrong label cannot pull arbitrarily far: MAE, reverse, symmetric and generalized cross-entropy."""
 
 from __future__ import annotations
 

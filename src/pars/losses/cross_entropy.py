@@ -30,7 +30,7 @@ def focal(logits: Tensor, labels: Tensor, *, gamma: float = 0.5) -> Tensor:
     """Return -(1 - p_y)^γ log p_y per row (Lin et al. 2017), the factor detached as in Ma et al. 2020's code.
 
     Shapes: logits [B, K], labels [B] -> [B].
-    The factor is a weight, not part of what is minimised: its own gradient is infinite at p_y = 1 for γ < 1.
+    The factor is a weight, not part of what is minimized: its own gradient is infinite at p_y = 1 for γ < 1.
 
     >>> focal(torch.zeros(1, 4), torch.tensor([2]), gamma=2)              # (3/4)^2 log 4
     tensor([0.7798])

@@ -1,4 +1,4 @@
-"""Normalised losses: a loss divided by its sum over all labels is robust to symmetric noise (Ma et al. 2020)."""
+"""Normalized losses: a loss divided by its sum over all labels is robust to symmetric noise (Ma et al. 2020)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pars.losses.cross_entropy import check_gamma
 
 
 def nce(logits: Tensor, labels: Tensor) -> Tensor:
-    """Return normalised cross-entropy log p_y / Σ_k log p_k, in (0, 1), per row (Ma et al. 2020).
+    """Return normalized cross-entropy log p_y / Σ_k log p_k, in (0, 1), per row (Ma et al. 2020).
 
     Shapes: logits [B, K], labels [B] -> [B]; K >= 2.
 
@@ -21,7 +21,7 @@ def nce(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def nfl(logits: Tensor, labels: Tensor, *, gamma: float = 0.5) -> Tensor:
-    """Return normalised focal loss (1-p_y)^γ log p_y / Σ_k (1-p_k)^γ log p_k per row (Ma et al. 2020).
+    """Return normalized focal loss (1-p_y)^γ log p_y / Σ_k (1-p_k)^γ log p_k per row (Ma et al. 2020).
 
     Shapes: logits [B, K], labels [B] -> [B]; K >= 2.
     The factors are detached in numerator and denominator, as in their code.

@@ -13,7 +13,7 @@ class Backbone(nn.Module):
     """`forward(x) = head(features(x))`; a subclass sets `head` and writes `features`.
 
     Shapes: x [B, *input_shape] -> features [B, d] -> logits [B, K].
-    Nearest-neighbour votes, prototypes and exports read `features`; `head.out_features` is K.
+    Nearest-neighbor votes, prototypes and exports read `features`; `head.out_features` is K.
     """
 
     head: nn.Linear
@@ -21,7 +21,7 @@ class Backbone(nn.Module):
     def features(self, x: Tensor) -> Tensor:
         raise NotImplementedError
 
-    def prepare(self, inputs: Tensor) -> None:
+    def fit_statistics(self, inputs: Tensor) -> None:
         """Set what is not learned but measured, on some training inputs [n, *input_shape] as `forward` will see them.
 
         A run calls it on the networks it builds, before training; by default nothing is measured. What it sets must be

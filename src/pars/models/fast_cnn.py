@@ -57,7 +57,7 @@ class FastCNN(Backbone):
         maps: Tensor = self.blocks(self.whitening(x))
         return maps.amax(dim=(2, 3))
 
-    def prepare(self, inputs: Tensor) -> None:
+    def fit_statistics(self, inputs: Tensor) -> None:
         self.whitening.fit(inputs)
 
 

@@ -12,7 +12,7 @@ SMALLEST_MAP = 4  # a map of this side or less is not pooled any more: 8×8 digi
 class SmallCNN(Backbone):
     """Three blocks of widths (w, 2w, 4w), global average pool, linear.
 
-    A block is conv-pool-BN-ReLU (pooled before the normalisation, as in airbench, arXiv:2404.00498: a quarter of the
+    A block is conv-pool-BN-ReLU (pooled before the normalization, as in airbench, arXiv:2404.00498: a quarter of the
     elementwise work), and in the second and third block conv-BN-ReLU once more on the pooled map.
     Shapes: [B, C, H, W] -> features [B, 4w] -> logits [B, K]. 280 thousand parameters at w = 32.
 

@@ -1,4 +1,4 @@
-"""A frozen first layer that removes what neighbouring pixels have in common (tysam-code/hlb-CIFAR10, airbench)."""
+"""A frozen first layer that removes what neighboring pixels have in common (tysam-code/hlb-CIFAR10, airbench)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Whitening(nn.Module):
     """A 2×2 convolution onto the principal axes of the images' patches, each scaled to unit variance.
 
     Shapes: [B, C, H, W] -> [B, 8C, H-1, W-1], every axis and its negative; [B, 4C, H-1, W-1] with one sign only.
-    The filters are a buffer: saved with the weights, copied to averages, out of reach of optimiser and weight decay.
+    The filters are a buffer: saved with the weights, copied to averages, out of reach of optimizer and weight decay.
     Only the bias learns.
     Until `fit` has seen images the filters are those of white noise, the pixels of the patch themselves.
 

@@ -4,7 +4,7 @@
 // outputs are Aᵀ·(U·V)·A, where U·V is, for each of the 36 places, a product over channels: 36 multiplications where the
 // sum over 3×3 inputs takes 144. Everything is linear, so the backward is the transposed maps in the opposite order.
 //
-// Memory is NHWC, so that 8 neighbouring channels are one vector. Images are taken some at a time, each time by one
+// Memory is NHWC, so that 8 neighboring channels are one vector. Images are taken some at a time, each time by one
 // thread: what is between the transforms should stay in its cache.
 #include <ATen/Parallel.h>
 #include <torch/extension.h>

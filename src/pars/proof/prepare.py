@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pars import encode
 from pars.audit import Content
 from pars.data import Labels, Table
-from pars.encode import Preparation, Views
+from pars.encode import Preparation, StoredViews
 from pars.files import write_atomically, write_text
 from pars.fit_folder import CONTENT, ROWS
 
@@ -27,7 +27,7 @@ def save_rows(
     *,
     test: Table | None = None,
     true: Labels | None = None,
-    views: Views | None = None,
+    views: StoredViews | None = None,
     step: Step | None = None,
 ) -> None:
     """Everything new rows need, what people are shown, and, last, the rows as `pars train --data.name` reads them."""

@@ -40,8 +40,8 @@ class Prepared:
             for index in range(config.method.networks)
         ]
         for network in networks:
-            if type(network).prepare is not models.Backbone.prepare:
-                network.prepare(self.sample())
+            if type(network).fit_statistics is not models.Backbone.fit_statistics:
+                network.fit_statistics(self.sample())
         return networks
 
     def sample(self, n_rows: int = 5_000, n_values: int = 2**24) -> Tensor:
@@ -62,7 +62,7 @@ def prepare(config: RunConfig, dataset: Dataset | None = None) -> Prepared:
     else:
         check_dataset(dataset)
         source = dataset
-    loaded = data.standardised(source)
+    loaded = data.standardized(source)
     if loaded.test is not None and not (loaded.test.labels >= 0).any():
         loaded = replace(loaded, test=None)  # nothing to compare with
     noisy = corrupted(config, loaded)

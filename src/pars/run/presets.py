@@ -84,7 +84,7 @@ def low_resource(preset: Preset, labelled: int, steps: int | None) -> Preset:
     def build(noise: NoiseConfig, method: str | None = None) -> RunConfig:
         full = preset(noise, method)
         return replace(
-            full, data=replace(full.data, labelled=labelled), train=replace(full.train, steps_per_epoch=steps)
+            full, data=replace(full.data, labeled=labelled), train=replace(full.train, steps_per_epoch=steps)
         )
 
     build.__doc__ = f"{preset.__doc__} Here only {labelled} rows have a label."

@@ -1,4 +1,4 @@
-"""Labels as people write them, numbers or names, to class numbers."""
+"""Labels as people write them, numbers or names in arrays and tables, and the class numbers they become."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from pars.data.dataset import UNLABELLED, Labels
+from pars.data.columns import Columns, as_text, is_missing, shown
+from pars.data.dataset import UNLABELED, Labels
 from pars.errors import UserError
 
 Array = npt.NDArray[np.generic]
@@ -39,7 +40,7 @@ def class_names(labels: Sequence[Array], given: Array | None, where: str) -> tup
         found = sorted({str(name) for array in labels for name in np.unique(_as_text(array))} - set(NO_LABEL))
         check_class_count(len(found), rows, where)
         return tuple(found)
-    top = max(int(whole_numbers(array, f"{where}: labels").max(initial=UNLABELLED)) for array in labels)
+    top = max(int(whole_numbers(array, f"{where}: labels").max(initial=UNLABELED)) for array in labels)
     check_class_count(top + 1, rows, where)
     return tuple(str(c) for c in range(top + 1))
 
@@ -61,7 +62,7 @@ def class_numbers(labels: Array, classes: tuple[str, ...], where: str) -> Labels
     """
     if labels.dtype.kind not in "US":
         return whole_numbers(labels, where)
-    number = {name: c for c, name in enumerate(classes)} | dict.fromkeys(NO_LABEL, UNLABELLED)
+    number = {name: c for c, name in enumerate(classes)} | dict.fromkeys(NO_LABEL, UNLABELED)
     names, positions = np.unique(_as_text(labels), return_inverse=True)
     unknown = [str(name) for name in names if str(name) not in number]
     if unknown:
@@ -81,7 +82,7 @@ def whole_numbers(labels: Array, where: str) -> Labels:
         bad = np.flatnonzero(~((values == np.round(values)) & (np.abs(values) < 2.0**63)))  # infinite or NaN, too
         if bad.size:
             raise UserError(
-                f"{where}: row {bad[0]} is {values[bad[0]]}, expected a class number; -1 for unlabelled rows"
+                f"{where}: row {bad[0]} is {values[bad[0]]}, expected a class number; -1 for unlabeled rows"
             )
     if labels.dtype.kind == "u" and labels.size and int(labels.max()) > np.iinfo(np.int64).max:
         raise UserError(f"{where}: a label is {labels.max()}, expected a class number")
@@ -92,3 +93,51 @@ def _as_text(array: Array) -> npt.NDArray[np.str_]:
     if array.dtype.kind == "S":
         return np.char.decode(array.astype(np.bytes_), "utf-8", "replace")
     return array.astype(np.str_)
+
+
+Names = list[str | None]  # None: unlabeled
+
+
+def label_names(columns: Columns, column: str, unlabeled: str | None) -> Names:
+    """The label of each row as text. `unlabeled` is the sign for rows that have none; "" stands for missing ones."""
+    names: Names = []
+    for row, value in enumerate(columns[column]):
+        if isinstance(value, list | dict):
+            raise UserError(f"{columns.where(row, column)} holds a {type(value).__name__}, expected one label")
+        name = "" if is_missing(value) else as_text(value)
+        if name == unlabeled:
+            names.append(None)
+        elif not name:
+            raise UserError(
+                f"{columns.where(row, column)} is empty, expected a label; where rows without one are meant, say so "
+                'with unlabeled="" (pars fit and encode: --unlabeled "")'
+            )
+        else:
+            names.append(name)
+    return names
+
+
+def classes_of(names: Sequence[str | None], where: str) -> tuple[str, ...]:
+    """The classes in order: by number where all are whole numbers, else by name.
+
+    >>> classes_of(["10", "9", None, "9"], "pets.csv"), classes_of(["b", "10", "a"], "pets.csv")
+    (('9', '10'), ('10', 'a', 'b'))
+    """
+    found = {name for name in names if name is not None}
+    if len(found) > 100:  # cheap to see, and worth saying before anything else
+        check_class_count(len(found), len(names), where)
+    return tuple(sorted(found, key=int) if all(map(_is_whole, found)) else sorted(found))
+
+
+def _is_whole(name: str) -> bool:
+    digits = name.removeprefix("-").removeprefix("+")
+    return digits.isascii() and digits.isdigit() and len(digits) < 19
+
+
+def label_numbers(names: Names, classes: tuple[str, ...], columns: Columns, column: str) -> Labels:
+    """One class number per row, -1 where there is no label; a UserError for a label that is no class."""
+    number: dict[str | None, int] = {name: at for at, name in enumerate(classes)} | {None: UNLABELED}
+    for row, name in enumerate(names):
+        if name not in number:
+            raise UserError(f"{columns.where(row, column)} is {name!r}, expected one of {shown(classes)}")
+    return np.array([number[name] for name in names], dtype=np.int64)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pars.audit.posterior import Floats, Integers, sums_by
+from pars.audit.calibration import Floats, Integers, sums_by
 
 STEPS = 60
 PRIOR_ROWS = 10.0  # Dirichlet: a class's row of T is drawn to the usual one as if by so many rows
@@ -14,7 +14,7 @@ SLACK = 0.01  # of the upper end: errors that people and the network share show 
 
 
 def transition_em(clean: Floats, labels: Integers) -> tuple[float, Floats]:
-    """Noise rate and T[j, k] = P(given k | true j) of labelled rows with class probabilities `clean`, by EM.
+    """Noise rate and T[j, k] = P(given k | true j) of labeled rows with class probabilities `clean`, by EM.
 
     E: q_i[j] ∝ clean_i[j]·T[j, y_i]; M: T from the expected counts and a Dirichlet prior that expects the diagonal as
     often as labels were right in the last step, and the rest as classes are given.
@@ -36,7 +36,7 @@ def transition_em(clean: Floats, labels: Integers) -> tuple[float, Floats]:
     return 1 - right, transition
 
 
-def three_votes(labels: Integers, views: Sequence[Integers], n_classes: int) -> float:
+def dawid_skene(labels: Integers, views: Sequence[Integers], n_classes: int) -> float:
     """Noise rate by Dawid & Skene (1979): voters, the given labels one of them, each with its own confusion matrix.
 
     Shapes: [m] each, no row without a vote. The posterior begins with the majority.

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from pars.data.dataset import Dataset, Inputs, Split
 
 
-def standardised(dataset: Dataset) -> Dataset:
-    """The data set with its feature columns standardised by the training rows; images are left alone."""
+def standardized(dataset: Dataset) -> Dataset:
+    """The data set with its feature columns standardized by the training rows; images are left alone."""
     if dataset.train.is_image:
         return dataset
     mean, std = column_statistics(np.asarray(dataset.train.inputs, dtype=np.float64))
@@ -32,14 +32,14 @@ def column_statistics(columns: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.
 
 
 def _apply(split: Split, dataset: Dataset) -> Split:
-    cached = None if split.cached is None else standardise(split.cached, dataset.mean, dataset.std)
-    return replace(split, inputs=standardise(split.inputs, dataset.mean, dataset.std), cached=cached)
+    cached = None if split.cached is None else standardize(split.cached, dataset.mean, dataset.std)
+    return replace(split, inputs=standardize(split.inputs, dataset.mean, dataset.std), cached=cached)
 
 
-def standardise(inputs: Inputs, mean: tuple[float, ...], std: tuple[float, ...]) -> npt.NDArray[np.float32]:
+def standardize(inputs: Inputs, mean: tuple[float, ...], std: tuple[float, ...]) -> npt.NDArray[np.float32]:
     """(x - mean) / std per column (the last axis), in float32.
 
-    >>> standardise(np.array([[1.0, 5.0], [3.0, 5.0]], dtype=np.float32), (2.0, 5.0), (1.0, 1.0)).tolist()
+    >>> standardize(np.array([[1.0, 5.0], [3.0, 5.0]], dtype=np.float32), (2.0, 5.0), (1.0, 1.0)).tolist()
     [[-1.0, 0.0], [1.0, 0.0]]
     """
     scaled = np.empty(inputs.shape, dtype=np.float32)

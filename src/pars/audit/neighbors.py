@@ -1,4 +1,4 @@
-"""What a row's nearest neighbours in feature space are, its own label left out."""
+"""What a row's nearest neighbors in feature space are, its own label left out."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import numpy as np
 import numpy.typing as npt
 
 from pars import seeds
-from pars.audit.posterior import Floats, Integers
+from pars.audit.calibration import Floats, Integers
 
 CELLS = 2**24  # similarities held at a time: 64 MB
 VOTERS = 60_000  # of more rows so many, drawn at random, have a vote
 
 
-def neighbour_votes(
+def neighbor_votes(
     features: npt.NDArray[Any], classes: Integers, *, n_classes: int, k: int = 10, seed: int = 0
 ) -> Floats:
     """Shares [n, K] of the classes among each row's k nearest others by cosine; rows of class -1 have no vote.
 
     >>> angles = np.array([0.0, 0.1, 0.2, 1.5])
-    >>> neighbour_votes(np.stack([np.cos(angles), np.sin(angles)], axis=1), np.array([0, 0, 1, 1]), n_classes=2, k=2)
+    >>> neighbor_votes(np.stack([np.cos(angles), np.sin(angles)], axis=1), np.array([0, 0, 1, 1]), n_classes=2, k=2)
     array([[0.5, 0.5],
            [0.5, 0.5],
            [1. , 0. ],

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pars.data import Dataset, Labels, Split, digits, holdout, labelled_rows, low_resource
+from pars.data import Dataset, Labels, Split, digits, holdout, labeled_rows, low_resource
 from pars.errors import UserError
 
 LABELS = st.lists(st.integers(0, 4), min_size=5, max_size=120).map(lambda tail: np.array([0, 1, 2, 3, 4, *tail]))
@@ -14,7 +14,7 @@ LABELS = st.lists(st.integers(0, 4), min_size=5, max_size=120).map(lambda tail: 
 @given(labels=LABELS, share=st.floats(0, 1), seed=st.integers(0, 2**32))
 def test_choice_is_as_balanced_as_the_rows_allow(labels: Labels, share: float, seed: int) -> None:
     n = 5 + round(share * (len(labels) - 5))
-    mask = labelled_rows(labels, n, 5, seed)
+    mask = labeled_rows(labels, n, 5, seed)
     assert mask.sum() == n
     chosen, available = np.bincount(labels[mask], minlength=5), np.bincount(labels, minlength=5)
     # A class with rows to spare may be at most one behind the class that gave most.
@@ -23,29 +23,29 @@ def test_choice_is_as_balanced_as_the_rows_allow(labels: Labels, share: float, s
 
 def test_choice_depends_on_the_seed_alone() -> None:
     labels = np.arange(1000) % 10
-    np.testing.assert_array_equal(labelled_rows(labels, 40, 10, seed=1), labelled_rows(labels, 40, 10, seed=1))
-    assert (labelled_rows(labels, 40, 10, seed=1) != labelled_rows(labels, 40, 10, seed=2)).any()
+    np.testing.assert_array_equal(labeled_rows(labels, 40, 10, seed=1), labeled_rows(labels, 40, 10, seed=1))
+    assert (labeled_rows(labels, 40, 10, seed=1) != labeled_rows(labels, 40, 10, seed=2)).any()
 
 
 def test_every_row_of_a_class_is_as_likely() -> None:
     labels = np.arange(40) % 2
-    times = sum(labelled_rows(labels, 10, 2, seed).astype(int) for seed in range(800))
+    times = sum(labeled_rows(labels, 10, 2, seed).astype(int) for seed in range(800))
     assert np.abs(times / 800 - 0.25).max() < 0.08  # five standard deviations
 
 
 def test_left_over_labels_do_not_always_go_to_the_same_class() -> None:
     labels = np.arange(300) % 3
-    favoured = {int(np.bincount(labels[labelled_rows(labels, 10, 3, seed)]).argmax()) for seed in range(30)}
-    assert favoured == {0, 1, 2}
+    favored = {int(np.bincount(labels[labeled_rows(labels, 10, 3, seed)]).argmax()) for seed in range(30)}
+    assert favored == {0, 1, 2}
 
 
 @pytest.mark.parametrize(("n", "message"), [(101, "at most 100"), (9, "at least 10, one for each class")])
 def test_too_many_or_too_few(n: int, message: str) -> None:
-    with pytest.raises(UserError, match=rf"labelled: {n}, expected {message}"):
-        labelled_rows(np.arange(100) % 10, n, 10, seed=0)
+    with pytest.raises(UserError, match=rf"labeled: {n}, expected {message}"):
+        labeled_rows(np.arange(100) % 10, n, 10, seed=0)
 
 
-def test_other_rows_become_unlabelled_and_keep_their_true_label() -> None:
+def test_other_rows_become_unlabeled_and_keep_their_true_label() -> None:
     data = digits()
     few = low_resource(data, 50, seed=3)
     kept = few.train.labels >= 0
@@ -55,7 +55,7 @@ def test_other_rows_become_unlabelled_and_keep_their_true_label() -> None:
     np.testing.assert_array_equal(few.train.true_labels, data.train.labels)
 
 
-def test_balance_is_that_of_true_labels_and_unlabelled_rows_stay_so() -> None:
+def test_balance_is_that_of_true_labels_and_unlabeled_rows_stay_so() -> None:
     true = np.arange(100) % 2
     given_labels = np.zeros(100, np.int64)  # all given labels the same: no balance to be had from them
     given_labels[:40] = -1
@@ -65,9 +65,9 @@ def test_balance_is_that_of_true_labels_and_unlabelled_rows_stay_so() -> None:
     assert (few.train.labels[:40] == -1).all()
 
 
-@given(labels=LABELS, fraction=st.floats(0, 0.6), seed=st.integers(0, 2**32), unlabelled=st.integers(0, 20))
-def test_holdout_is_stratified(labels: Labels, fraction: float, seed: int, unlabelled: int) -> None:
-    labels = np.concatenate([labels, np.full(unlabelled, -1)])
+@given(labels=LABELS, fraction=st.floats(0, 0.6), seed=st.integers(0, 2**32), unlabeled=st.integers(0, 20))
+def test_holdout_is_stratified(labels: Labels, fraction: float, seed: int, unlabeled: int) -> None:
+    labels = np.concatenate([labels, np.full(unlabeled, -1)])
     mask = holdout(labels, fraction, seed)
     assert not mask[labels == -1].any()
     whole = np.bincount(labels[labels >= 0], minlength=5)

@@ -1,0 +1,321 @@
+"""Write an audit as files: tables, and tasks for annotation tools. Every writer returns text, except Parquet's."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+
+from pars import __version__
+from pars.audit.check import Array
+from pars.audit.report import AuditReport
+from pars.errors import UserError
+from pars.files import write_atomically, write_text
+from pars.fit_folder import CONTENT, fit_of
+
+
+@dataclass(frozen=True)
+class Content:
+    """Texts, or paths or addresses of images, one per row; and a name for each row (its number by default)."""
+
+    kind: Literal["text", "image"] = "text"
+    values: Sequence[str] | None = None
+    ids: Sequence[str] | None = None
+
+    def check(self, n_rows: int) -> None:
+        for name, values in ((self.kind, self.values), ("ids", self.ids)):
+            if values is not None and len(values) != n_rows:
+                raise UserError(f"{len(values)} values of {name}, expected {n_rows}: one per row of the audit")
+
+    def id(self, row: int) -> str:
+        return str(row) if self.ids is None else str(self.ids[row])
+
+    def shown(self, row: int) -> str:
+        return f"row {self.id(row)}" if self.values is None else str(self.values[row])
+
+    @property
+    def field(self) -> str:
+        """The name of the field: an image only where there are images."""
+        return self.kind if self.values is not None else "text"
+
+    def named(self, row: int) -> dict[str, str]:
+        """The text or picture of a row under its name, where it is known."""
+        return {} if self.values is None else {self.kind: self.shown(row)}
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=0) + "\n"  # escaped: a text may hold what UTF-8 cannot
+
+
+def content_of_run(path: str | Path) -> Content | None:
+    """What people can be shown of a run's rows: known where it belongs to a fit of `pars fit`."""
+    fit = fit_of(Path(path))
+    if fit is None or not (file := fit / CONTENT).exists():
+        return None
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        content = Content(found["kind"], found["values"], found["ids"])
+        if content.kind not in ("text", "image") or not _are_texts(content.values) or not _are_texts(content.ids):
+            raise ValueError("expected texts or pictures")
+        return content
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise UserError(f"{file} is damaged: {error!r}") from None
+
+
+def _are_texts(values: Any) -> bool:
+    return values is None or (isinstance(values, list) and all(isinstance(value, str) for value in values))
+
+
+EVIDENCE = ("margin_avg", "margin_early", "p_mean", "p_std", "agree", "forget", "first_agree", "knn_agree")
+
+
+def columns(report: AuditReport, content: Content | None = None) -> dict[str, Array]:
+    """The table by columns [n]; evidence that an audit does not have is left out. Texts or pictures come last.
+
+    `is_label_issue`, `label_score`, `given_label` and `predicted_label` are Datalab's names.
+    """
+    content = content or Content()
+    names = np.array([*report.classes, ""], dtype=object)  # -1 picks the empty name
+    evidence = {name: report.evidence[name] for name in (*EVIDENCE, "label_used_in_loss") if name in report.evidence}
+    return {
+        "index": np.arange(len(report)),
+        "id": np.array([content.id(row) for row in range(len(report))], dtype=object),
+        "given_label": names[report.given],
+        "label_right_prob": report.label_right_prob,
+        "suggested_label": names[report.suggested],
+        "suggested_prob": report.suggested_prob,
+        "rank": report.rank,
+        "is_label_issue": report.is_label_issue,
+        "label_score": report.label_right_prob,
+        "predicted_label": names[report.predicted],
+        "margin": report.margin,
+        **evidence,
+        "why": report.why,
+        **({} if content.values is None else {content.kind: np.array(list(content.values), dtype=object)}),
+    }
+
+
+def as_csv(report: AuditReport, content: Content | None = None) -> str:
+    """The table as CSV; what is not known is empty."""
+    table = columns(report, content)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(table)
+    writer.writerows(zip(*(map(cell, values.tolist()) for values in table.values()), strict=True))
+    return text.getvalue()
+
+
+def cell(value: Any) -> str:
+    """A value as a spreadsheet reads it.
+
+    >>> [cell(value) for value in (0.123456789, float("nan"), True, "a", 3)]
+    ['0.123457', '', 'True', 'a', '3']
+    """
+    if isinstance(value, float):
+        return "" if np.isnan(value) else f"{value:.6g}"
+    return str(value)
+
+
+def write_parquet(report: AuditReport, path: Path, content: Content | None = None) -> None:
+    """The table as Parquet, whole or not at all; needs pyarrow."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise UserError("Parquet needs pyarrow: pip install 'pars-lnl[parquet]', or choose csv") from None
+    table = pyarrow.table({name: pyarrow.array(v.tolist()) for name, v in columns(report, content).items()})
+    write_atomically(path, lambda beside: parquet.write_table(table, str(beside)))
+
+
+def as_label_studio(report: AuditReport, rows: Iterable[int], content: Content | None = None) -> str:
+    """A JSON array of tasks, to be imported into a project with `label_studio_config`.
+
+    The Data Manager sorts suspects by the column `label_right_prob`; a prediction's `score` is that of the suggestion.
+    """
+    tasks = [task(report, int(row), content or Content()) for row in rows]
+    return json.dumps(tasks, indent=1, ensure_ascii=False) + "\n"
+
+
+def task(report: AuditReport, row: int, content: Content) -> dict[str, Any]:
+    given = int(report.given[row])
+    choice = {
+        "id": f"r{row}",
+        "from_name": "label",
+        "to_name": content.field,
+        "type": "choices",
+        "value": {"choices": [report.classes[report.suggested[row]]]},
+    }
+    return {
+        "data": {
+            content.field: content.shown(row),
+            "pars_id": content.id(row),
+            "given_label": report.classes[given] if given >= 0 else "",
+            "label_right_prob": round(float(report.label_right_prob[row]), 6) if given >= 0 else None,
+            "suspect_rank": int(report.rank[row]),
+            "why": report.why[row],
+        },
+        "predictions": [
+            {
+                "model_version": f"pars-{__version__}",
+                "score": round(float(report.suggested_prob[row]), 6),
+                "result": [choice],
+            }
+        ],
+    }
+
+
+def label_studio_config(classes: Sequence[str], content: Content | None = None) -> str:
+    """The XML of a project: names of tags as in the tasks, choices spelled exactly like the classes.
+
+    >>> print(label_studio_config(["R&D", "ops"]))
+    <View>
+      <Text name="text" value="$text"/>
+      <Choices name="label" toName="text" choice="single">
+        <Choice value="R&amp;D"/>
+        <Choice value="ops"/>
+      </Choices>
+    </View>
+    """
+    name = (content or Content()).field
+    tag = {"text": "Text", "image": "Image"}[name]
+    choices = [f"    <Choice value={quoteattr(label)}/>" for label in classes]
+    lines = [
+        "<View>",
+        f'  <{tag} name="{name}" value="${name}"/>',
+        f'  <Choices name="label" toName="{name}" choice="single">',
+        *choices,
+        "  </Choices>",
+        "</View>",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+TAG = "label_suspect"
+
+
+def as_fiftyone(report: AuditReport, rows: Iterable[int], content: Content | None = None) -> str:
+    """One object per row: the label, the suggestion, and `mistakenness` to sort by."""
+    samples = [sample(report, int(row), content or Content()) for row in rows]
+    return json.dumps({"classes": list(report.classes), "samples": samples}, indent=1, ensure_ascii=False) + "\n"
+
+
+def sample(report: AuditReport, row: int, content: Content) -> dict[str, Any]:
+    given = int(report.given[row])
+    suspect = bool(report.is_label_issue[row])
+    suggestion = {
+        "label": report.classes[report.suggested[row]],
+        "confidence": round(float(report.suggested_prob[row]), 6),
+    }
+    return {
+        "id": content.id(row),
+        **({"filepath": content.shown(row)} if content.field == "image" else {}),
+        "ground_truth": {"label": report.classes[given]} if given >= 0 else None,
+        "pars": suggestion,
+        "mistakenness": round(1 - float(report.label_right_prob[row]), 6) if given >= 0 else None,
+        "mistake": suspect,
+        "tags": [TAG] if suspect else [],
+    }
+
+
+def as_argilla(report: AuditReport, rows: Iterable[int], content: Content | None = None) -> str:
+    """Dictionaries as `dataset.records.log` takes them.
+
+    mapping = {"score": "label.suggestion.score", "agent": "label.suggestion.agent"}; the rest are fields and metadata.
+    """
+    content = content or Content()
+    lines = []
+    for row in map(int, rows):
+        given = int(report.given[row])
+        record = {
+            "id": content.id(row),
+            content.field: content.shown(row),
+            "label": report.classes[report.suggested[row]],
+            "score": round(float(report.suggested_prob[row]), 6),
+            "agent": "pars",
+            "given_label": report.classes[given] if given >= 0 else "",
+            "suspect_rank": int(report.rank[row]),
+        }
+        if given >= 0:
+            record["label_right_prob"] = round(float(report.label_right_prob[row]), 6)
+        lines.append(json.dumps(record, ensure_ascii=False) + "\n")
+    return "".join(lines)
+
+
+def as_prodigy(report: AuditReport, rows: Iterable[int], content: Content | None = None) -> str:
+    """Options are the most probable classes and the given one: a screen holds no hundred. The suggestion is ticked."""
+    content = content or Content()
+    lines = []
+    for row in map(int, rows):
+        given = int(report.given[row])
+        numbers = report.choices[row].tolist()
+        if given >= 0 and given not in numbers:
+            numbers.append(given)
+        meta: dict[str, object] = {"id": content.id(row), "rank": int(report.rank[row]), "why": report.why[row]}
+        if given >= 0:
+            meta |= {"given": report.classes[given], "p_right": round(float(report.label_right_prob[row]), 6)}
+        task = {
+            content.field: content.shown(row),
+            "options": [{"id": report.classes[k], "text": report.classes[k]} for k in numbers],
+            "accept": [report.classes[report.suggested[row]]],
+            "meta": meta,
+        }
+        lines.append(json.dumps(task, ensure_ascii=False) + "\n")
+    return "".join(lines)
+
+
+TASKS: dict[str, tuple[str, Callable[..., str]]] = {
+    "label-studio": ("label-studio.json", as_label_studio),
+    "fiftyone": ("fiftyone.json", as_fiftyone),
+    "argilla": ("argilla.jsonl", as_argilla),
+    "prodigy": ("prodigy.jsonl", as_prodigy),
+}
+FORMATS = ("csv", "parquet", *TASKS)
+
+
+def write_audit(
+    report: AuditReport,
+    folder: str | Path,
+    formats: Sequence[str] = ("csv",),
+    *,
+    top: int | None = None,
+    content: Content | None = None,
+) -> list[Path]:
+    """Write summary.json and the formats named; return what was written.
+
+    Tables hold every row. Tasks for annotators hold the `top` most suspect rows, by default those called an issue.
+    """
+    for name in formats:
+        if name not in FORMATS:
+            raise UserError(f"unknown format {name!r}; there are: {', '.join(FORMATS)}")
+    content = content or Content()
+    content.check(len(report))
+    out = Path(folder)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot make the folder {out}: {error.strerror}") from error
+    rows = report.review(top).rows
+    written = []
+    for name in dict.fromkeys(formats):
+        if name == "csv":
+            written.append(out / "audit.csv")
+            write_text(written[-1], as_csv(report, content))
+        elif name == "parquet":
+            written.append(out / "audit.parquet")
+            write_parquet(report, written[-1], content)
+        else:
+            file, make = TASKS[name]
+            written.append(out / file)
+            write_text(written[-1], make(report, rows, content))
+        if name == "label-studio":
+            written.append(out / "label-studio.xml")
+            write_text(written[-1], label_studio_config(report.classes, content))
+    written.append(out / "summary.json")
+    write_text(written[-1], json.dumps({"pars": __version__, **report.summary()}, indent=2) + "\n")
+    return written
