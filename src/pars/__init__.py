@@ -1,9 +1,17 @@
 """Accurate classifiers from wrong labels: PARS and its rivals, one API."""
 
+import os
+import sys
 from typing import Any
 
 __version__ = "0.1.0"
 __all__ = ["PARSClassifier", "RobustClassifier", "__version__"]
+
+if "torch" not in sys.modules and not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
+    # How long a waiting thread of torch spins before it sleeps. libgomp reads this when torch is imported. By default a
+    # thread spins for milliseconds, in which the one it waits for may need its core: where cores are shared, training
+    # is several times slower. With this it takes as long as a gap within a step does (benchmarks/contention.py).
+    os.environ["GOMP_SPINCOUNT"] = "4000"
 
 LAZY = ("PARSClassifier", "RobustClassifier")
 

@@ -28,7 +28,7 @@ def trained(config: run.RunConfig, folder: Path, dataset: Dataset | None = None)
     prepared = run.prepare(config, dataset)
     trainer = run.build(config, prepared, RunFolder(folder))
     given = {"dataset": dataset is not None, "networks": False}
-    with RunFolder(folder).begin(first_files(RunFolder(folder), config, prepared, given)):
+    with RunFolder(folder).begin(first_files(RunFolder(folder), config, prepared, given, 1)):
         trainer.run()
     return trainer
 

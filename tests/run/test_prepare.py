@@ -241,7 +241,7 @@ def begin(path: Path, config: RunConfig, dataset: Dataset | None = None) -> None
     """Write what a run writes before it trains."""
     folder = RunFolder(path)
     given = {"dataset": dataset is not None, "networks": False}
-    with folder.begin(first_files(folder, config, prepare(config, dataset), given)):
+    with folder.begin(first_files(folder, config, prepare(config, dataset), given, 1)):
         pass
 
 

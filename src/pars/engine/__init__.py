@@ -14,6 +14,7 @@ from pars.engine.miniature import RowCounts, epoch_costs
 from pars.engine.plan import Plan, plan
 from pars.engine.predict import accuracy, predict_proba
 from pars.engine.progress import Quiet, Watcher, watcher
+from pars.engine.threads import choose_threads, recorded_threads, use_threads
 from pars.engine.trainer import Trainer
 from pars.files import write_atomically, write_text
 
@@ -32,6 +33,7 @@ __all__ = [
     "accuracy",
     "as_tensor",
     "catch_interrupt",
+    "choose_threads",
     "epoch_costs",
     "keep_freed_memory",
     "load_module",
@@ -39,7 +41,9 @@ __all__ = [
     "locked",
     "plan",
     "predict_proba",
+    "recorded_threads",
     "resolve_device",
+    "use_threads",
     "watcher",
     "write_atomically",
     "write_json",

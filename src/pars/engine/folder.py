@@ -18,7 +18,7 @@ class RunFolder:
     """Names and writes the files of a run.
 
     config.toml         the resolved configuration
-    inputs.json         settings and checksums of the data it began with, and what was given from Python
+    inputs.json         settings, checksums of the data and CPU threads it began with; what was given from Python
     plan.json           with a budget: what each epoch is expected to cost
     noise.json          how the labels were corrupted, with the realised confusion matrix
     labels.csv          row, given label, true label (where known)

@@ -33,6 +33,7 @@ from pars.engine.position import check_state, read_position
 from pars.engine.predict import predict_proba
 from pars.engine.probe import check_network
 from pars.engine.progress import Quiet, Watcher
+from pars.engine.threads import choose_threads
 from pars.errors import Diverged, UserError
 from pars.method_api import Epoch, Method, Step, Task
 
@@ -145,6 +146,12 @@ class Trainer:
     def _scheduled(self, epoch: int) -> Scheduled:
         """The stage of an epoch."""
         return next(s for s in reversed(self.schedule) if s.first_epoch <= epoch)
+
+    def suitable_threads(self) -> int | None:
+        """The number of threads that suits this training here and now; none on CUDA, where it does not matter."""
+        if self.device != "cpu":
+            return None
+        return choose_threads(self.config.batch_size * sum(learner.cost.training for learner in self.learners))
 
     @property
     def flop(self) -> float:

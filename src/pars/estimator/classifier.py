@@ -20,7 +20,7 @@ from torch import nn
 from pars import run
 from pars.audit import AuditReport, from_dynamics
 from pars.data import Dataset, Split, channel_statistics
-from pars.engine import Interrupted, Trainer, Watcher, watcher
+from pars.engine import Interrupted, Trainer, Watcher, use_threads, watcher
 from pars.errors import UserError
 from pars.estimator.configure import configurations
 from pars.estimator.labels import REFUSE, read_labels
@@ -144,7 +144,8 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             watcher=recorder,
             title=self.method,
         )
-        trainer.run()
+        with use_threads(trainer.suitable_threads()):
+            trainer.run()
         self.history_ = recorder.lines
         return trainer
 

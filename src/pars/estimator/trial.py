@@ -10,7 +10,7 @@ from torch import nn
 
 from pars import data, run
 from pars.data import Dataset
-from pars.engine import Watcher
+from pars.engine import Watcher, use_threads
 from pars.estimator.watch import Recorder
 from pars.methods import Supervised
 from pars.run import RunConfig
@@ -60,7 +60,9 @@ def agreement(
     """The share of held-out labels in % that a run's averaged weights predict at its end."""
     recorder = Recorder(watcher)
     own = None if networks is None else networks()[:1]
-    run.build(config, run.prepare(config, dataset), None, networks=own, watcher=recorder, title=title).run()
+    trainer = run.build(config, run.prepare(config, dataset), None, networks=own, watcher=recorder, title=title)
+    with use_threads(trainer.suitable_threads()):
+        trainer.run()
     return float(recorder.lines[-1]["holdout"]["ema"])
 
 

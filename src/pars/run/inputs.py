@@ -58,9 +58,18 @@ def checksum(inputs: Inputs) -> str:
     return digest.hexdigest()
 
 
-def dumps(data: Mapping[str, Any], given: Given, settings: Mapping[str, Any]) -> str:
+def dumps(data: Mapping[str, Any], given: Given, settings: Mapping[str, Any], threads: int | None) -> str:
     """The text of inputs.json."""
-    return json.dumps({"given_from_python": given, "data": data, "settings": settings}, indent=2) + "\n"
+    content = {"given_from_python": given, "threads": threads, "data": data, "settings": settings}
+    return json.dumps(content, indent=2) + "\n"
+
+
+def read_threads(folder: RunFolder) -> int | None:
+    """The number of CPU threads a run began with; none for one that began on CUDA."""
+    threads = read_content(folder).get("threads")
+    if threads is None or (type(threads) is int and threads > 0):
+        return threads
+    raise UserError(f"{folder.inputs} is damaged: threads is {threads!r}, expected a whole number above 0")
 
 
 def read(folder: RunFolder) -> tuple[dict[str, Any], Given]:

@@ -147,10 +147,14 @@ def some_rows(inputs: data.Inputs, seed: int, n: int = 1024) -> npt.NDArray[np.f
     return np.asarray(inputs[np.sort(rows)], dtype=np.float32)
 
 
-def first_files(folder: RunFolder, config: RunConfig, prepared: Prepared, given: inputs.Given) -> dict[Path, str]:
+def first_files(
+    folder: RunFolder, config: RunConfig, prepared: Prepared, given: inputs.Given, threads: int | None
+) -> dict[Path, str]:
     """The part of a run folder that is known before training; config.toml last, for it makes the folder a run."""
     return {
-        folder.inputs: inputs.dumps(prepared.data_record, given, inputs.describe_settings(toml.to_dict(config))),
+        folder.inputs: inputs.dumps(
+            prepared.data_record, given, inputs.describe_settings(toml.to_dict(config)), threads
+        ),
         folder.noise: prepared.noise.to_json() + "\n",
         folder.labels: labels_csv(prepared.data),
         folder.config: toml.dumps(config),

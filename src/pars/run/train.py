@@ -10,7 +10,16 @@ from torch import nn
 
 from pars import report
 from pars.data import Dataset
-from pars.engine import RunFolder, Trainer, Watcher, keep_freed_memory, resolve_device, write_json
+from pars.engine import (
+    RunFolder,
+    Trainer,
+    Watcher,
+    keep_freed_memory,
+    recorded_threads,
+    resolve_device,
+    use_threads,
+    write_json,
+)
 from pars.errors import UserError
 from pars.run import inputs, plans, toml
 from pars.run.config import RunConfig
@@ -44,7 +53,8 @@ def train(
         tell(plans.sentence(plan, config.train.budget))
     trainer = build(config, prepared, folder, networks=modules, watcher=watcher, title=title, planned=by_epoch)
     given = {"dataset": dataset is not None, "networks": networks is not None}
-    with folder.begin(files | first_files(folder, config, prepared, given)):
+    threads = trainer.suitable_threads()
+    with folder.begin(files | first_files(folder, config, prepared, given, threads)), use_threads(threads):
         return finish(trainer, folder)
 
 
@@ -75,7 +85,8 @@ def resume(
         planned = plans.read(folder, config.train.epochs) if config.train.budget else ()
         trainer = build(config, prepared, folder, networks=networks, watcher=watcher, title=title, planned=planned)
         trainer.restore()
-        return finish(trainer, folder)
+        with use_threads(None if trainer.device != "cpu" else recorded_threads(inputs.read_threads(folder))):
+            return finish(trainer, folder)
 
 
 def finish(trainer: Trainer, folder: RunFolder) -> dict[str, Any]:
