@@ -73,7 +73,9 @@ def main() -> int:
                 ]
                 same = same_bits(*weights)
                 different += not same
-                print(f"{case.name}: {'bit-identical' if same else 'DIFFERENT'} ({len(weights[0])} tensors)", flush=True)
+                print(
+                    f"{case.name}: {'bit-identical' if same else 'DIFFERENT'} ({len(weights[0])} tensors)", flush=True
+                )
         finally:
             git("worktree", "remove", "--force", str(before))
     return min(1, different)
@@ -99,8 +101,7 @@ def train(work: Path, tree: Path, flags: Sequence[str], name: str) -> dict[str, 
 
 def same_bits(first: dict[str, np.ndarray], second: dict[str, np.ndarray]) -> bool:
     return first.keys() == second.keys() and all(
-        value.shape == second[name].shape and value.tobytes() == second[name].tobytes()
-        for name, value in first.items()
+        value.shape == second[name].shape and value.tobytes() == second[name].tobytes() for name, value in first.items()
     )
 
 
