@@ -19,15 +19,13 @@ from torch import nn
 
 from pars import run
 from pars.audit import AuditReport, from_dynamics
+from pars.autoconfig import Recorder, choose, configurations
 from pars.data import Dataset, Split, channel_statistics
 from pars.engine import Interrupted, Trainer, Watcher, use_threads, watcher
 from pars.errors import UserError
-from pars.estimator.configure import configurations
 from pars.estimator.labels import REFUSE, read_labels
 from pars.estimator.model import Model
 from pars.estimator.rows import learn, opened_first
-from pars.estimator.trial import choose
-from pars.estimator.watch import Recorder
 
 
 class KeptEarlierWarning(UserWarning):
@@ -41,7 +39,7 @@ class EncoderChosenWarning(UserWarning):
 class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A network trained by any method of `pars methods` on labels that may be wrong.
 
-    Everything has a default that is chosen from the data (`pars.estimator.auto`, docs/estimator.md).
+    Everything has a default that is chosen from the data (`pars.autoconfig`, docs/estimator.md).
 
     method: a name from `pars methods`; method_params: its hyper-parameters.
     network: "auto", a name ("mlp", "linear", "small_cnn", "fast_cnn", …), a dict of its settings (`ModelConfig`),

@@ -11,12 +11,10 @@ import numpy.typing as npt
 
 from pars import audit, data, run
 from pars.audit import AuditReport
+from pars.autoconfig import DEFAULTS, Watch, choose, configurations
 from pars.data import Dataset
 from pars.engine import RunFolder, Watcher, load_tensors
 from pars.errors import UserError
-from pars.estimator import RobustClassifier
-from pars.estimator.configure import configurations
-from pars.estimator.trial import Watch, choose
 from pars.fit_folder import PLAIN, ROBUST, ROWS
 from pars.proof.gain import Gain, despite_noise, gain
 from pars.run import RunConfig
@@ -65,9 +63,9 @@ def begun(folder: Path) -> RunConfig | None:
 
 def settings(dataset: Dataset, rows: Path, method: str, seed: int, device: str, watch: Watch) -> RunConfig:
     """What the estimator would choose, with some rows held out whatever their number."""
-    configs = configurations(RobustClassifier(method, device=device).get_params(), dataset, seed)
+    configs = configurations({**DEFAULTS, "method": method, "device": device}, dataset, seed)
     if not all(config.data.holdout for config in configs.values()):
-        params = RobustClassifier(method, device=device, holdout=LEAST_HELD_OUT).get_params()
+        params = {**DEFAULTS, "method": method, "device": device, "holdout": LEAST_HELD_OUT}
         configs = configurations(params, dataset, seed)
     config, _ = choose(configs, dataset, watch=watch)
     if not data.holdout(dataset.train.labels, config.data.holdout, seed).any():

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from pars import RobustClassifier
+from pars.autoconfig.configure import configurations
+from pars.autoconfig.trial import choose, standard_error, trial
 from pars.data import Dataset, Split
-from pars.estimator.configure import configurations
-from pars.estimator.trial import choose, standard_error, trial
 from pars.run import RunConfig
 
 

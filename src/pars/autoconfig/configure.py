@@ -1,4 +1,4 @@
-"""From an estimator's parameters to the configuration of a run: automatic settings, then what the user set."""
+"""From the parameters of a fit to the configuration of a run: automatic settings, then what the user set."""
 
 from __future__ import annotations
 
@@ -10,13 +10,27 @@ import numpy as np
 import torch
 
 from pars import run
+from pars.autoconfig import rules
 from pars.data import Dataset, holdout
 from pars.engine import Keep
 from pars.errors import UserError
-from pars.estimator import auto
 from pars.method_api import Setting, Task
 from pars.methods import by_name
 
+DEFAULTS: Mapping[str, Any] = {
+    "method": "pars",
+    "method_params": None,
+    "network": "auto",
+    "epochs": "auto",
+    "batch_size": "auto",
+    "lr": "auto",
+    "train_params": None,
+    "views": "auto",
+    "holdout": "auto",
+    "keep": "auto",
+    "device": "auto",
+}
+"""Parameters of a fit by which a user sets nothing: all of them chosen from the data."""
 NUMBERS = {"epochs": "train", "batch_size": "train", "lr": "train", "holdout": "data", "keep": "train"}
 
 
@@ -27,8 +41,8 @@ def configurations(params: Mapping[str, Any], dataset: Dataset, seed: int) -> di
     """
     facts = facts_of(dataset)
     found: dict[str, run.RunConfig] = {}
-    for loss in auto.robust_losses_for(facts):
-        config = configuration(params, dataset, seed, Setting(robust=loss, tau=auto.confidence_for(facts)))
+    for loss in rules.robust_losses_for(facts):
+        config = configuration(params, dataset, seed, Setting(robust=loss, tau=rules.confidence_for(facts)))
         if config not in found.values():
             found[loss] = config
     return found
@@ -37,7 +51,7 @@ def configurations(params: Mapping[str, Any], dataset: Dataset, seed: int) -> di
 def configuration(params: Mapping[str, Any], dataset: Dataset, seed: int, setting: Setting) -> run.RunConfig:
     facts = facts_of(dataset)
     method = by_name(params["method"], setting)
-    changes = auto.settings(facts) | {"method": auto.method_for(params["method"], facts)}
+    changes = rules.settings(facts) | {"method": rules.method_for(params["method"], facts)}
     base = run.overlay(run.RunConfig(method=method, seed=seed), changes)
     config = run.overlay(base, {**chosen(params), "device": params["device"]})
     return (
@@ -56,15 +70,15 @@ def keep_for(config: run.RunConfig, dataset: Dataset) -> Keep:
     return "best-stage" if sum(stage.epochs > 0 for stage in stages) > 1 else "best-epoch"
 
 
-def facts_of(dataset: Dataset) -> auto.Facts:
+def facts_of(dataset: Dataset) -> rules.Facts:
     labels = dataset.train.labels
     counts = np.bincount(labels[labels >= 0], minlength=dataset.n_classes)
-    return auto.Facts(shape=tuple(dataset.train.inputs.shape[1:]), class_rows=tuple(counts.tolist()))
+    return rules.Facts(shape=tuple(dataset.train.inputs.shape[1:]), class_rows=tuple(counts.tolist()))
 
 
-def chosen(params: Mapping[str, Any]) -> auto.Changes:
+def chosen(params: Mapping[str, Any]) -> rules.Changes:
     """What the user set, by the tables of a configuration."""
-    out: auto.Changes = {"method": table(params, "method_params"), "train": table(params, "train_params")}
+    out: rules.Changes = {"method": table(params, "method_params"), "train": table(params, "train_params")}
     for name, where in NUMBERS.items():
         if not is_auto(params[name]):
             out.setdefault(where, {})[name] = run.plain(params[name])

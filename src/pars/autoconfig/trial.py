@@ -9,9 +9,9 @@ from math import sqrt
 from torch import nn
 
 from pars import data, run
+from pars.autoconfig.recorder import Recorder
 from pars.data import Dataset
 from pars.engine import Watcher, use_threads
-from pars.estimator.watch import Recorder
 from pars.methods import Supervised
 from pars.run import RunConfig
 
