@@ -14,7 +14,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from PIL import Image
 
-from pars.data import ColumnEncoder, picture_shape, read_table
+from pars.data import ColumnEncoder, image_file_shape, read_table
 from pars.encode import encoder, load_preparation, prepare, save_preparation, stored_views
 from pars.errors import UserError
 
@@ -212,8 +212,8 @@ def test_the_shape_of_a_picture_is_known_without_its_pixels(tmp_path: Path) -> N
     note[0x0112] = 6  # lies on its side
     Image.new("RGB", (6, 4)).save(tmp_path / "a.png", exif=note)
     Image.new("L", (6, 4)).save(tmp_path / "grey.png")
-    assert picture_shape(tmp_path / "a.png") == (3, 6, 4)
-    assert picture_shape(tmp_path / "grey.png") == (1, 4, 6)
+    assert image_file_shape(tmp_path / "a.png") == (3, 6, 4)
+    assert image_file_shape(tmp_path / "grey.png") == (1, 4, 6)
 
 
 def test_a_table_of_paths_is_read_by_the_same_column_and_its_labels_only_if_asked_for(tmp_path: Path) -> None:

@@ -69,8 +69,8 @@ def command(args: Sequence[str]) -> int:
 
 def images(source: str, root: str | None, first: int, count: int) -> Pixels:
     """Some images [n, C, H, W] of a data set, an array file, or one picture."""
-    if Path(source).suffix.lower() in data.PICTURES:
-        return data.read_picture(Path(source))[None]
+    if Path(source).suffix.lower() in data.IMAGE_SUFFIXES:
+        return data.read_image(Path(source))[None]
     rows = data.load_rows(source, root=root, split="train", labels=False)
     if not rows.is_image:
         raise UserError(f"{source}: rows are feature vectors of {rows.inputs.shape[1]}; only images can be looked at")

@@ -5,20 +5,20 @@ from pars.data.check import check_labels, check_split
 from pars.data.cifar import cifar10, cifar100
 from pars.data.cifar_n import human_labels
 from pars.data.column_encoder import ColumnEncoder
-from pars.data.columns import Columns, column_texts, frame_columns, is_frame, is_free_text
+from pars.data.columns import Columns, column_texts, frame_columns, is_frame, is_free_text, is_missing
 from pars.data.config import NAMES, DataConfig, data_root
 from pars.data.dataset import UNLABELED, Dataset, Inputs, Labels, Split, channel_statistics
 from pars.data.digits import digits
 from pars.data.idx import fashion_mnist, idx_folder, is_idx_folder, read_idx
+from pars.data.images import IMAGE_SUFFIXES, image_file_shape, read_image
 from pars.data.load import load, load_rows
-from pars.data.pictures import PICTURES, picture_shape, read_picture
 from pars.data.standardize import column_statistics, standardize, standardized
 from pars.data.subsets import Mask, holdout, labeled_rows, low_resource
 from pars.data.table import TABLES, Table, has_columns, read_columns, read_table
 
 __all__ = [
+    "IMAGE_SUFFIXES",
     "NAMES",
-    "PICTURES",
     "TABLES",
     "UNLABELED",
     "ColumnEncoder",
@@ -46,17 +46,18 @@ __all__ = [
     "holdout",
     "human_labels",
     "idx_folder",
+    "image_file_shape",
     "is_frame",
     "is_free_text",
     "is_idx_folder",
+    "is_missing",
     "labeled_rows",
     "load",
     "load_rows",
     "low_resource",
-    "picture_shape",
     "read_columns",
     "read_idx",
-    "read_picture",
+    "read_image",
     "read_table",
     "standardize",
     "standardized",

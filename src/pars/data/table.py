@@ -15,7 +15,7 @@ from pars.data.arrays import array_table
 from pars.data.class_labels import classes_of, label_names, label_numbers
 from pars.data.columns import Columns, as_text, column_texts, frame_columns, is_frame, is_missing, read_parquet
 from pars.data.dataset import UNLABELED, Inputs, Labels
-from pars.data.pictures import picture_folder
+from pars.data.images import image_folder
 from pars.data.table_files import read_delimited, read_json_lines
 from pars.errors import UserError
 from pars.files import expanded
@@ -165,7 +165,7 @@ def _without_columns(path: Path, unlabeled: str | None, classes: tuple[str, ...]
         split, names = array_table(path, classes)
         ids = tuple(map(str, range(len(split))))
         return Table(str(path), split.labels, names, ids, split.true_labels, array=split.inputs, cached=split.cached)
-    files, folders = picture_folder(path)
+    files, folders = image_folder(path)
     given = [None if name == unlabeled else name for name in folders]
     places = tuple(file.relative_to(path).as_posix() for file in files)
     found = classes_of(given, str(path)) if classes is None else classes

@@ -27,7 +27,7 @@ class Frame:
         grey, size = self.channels == 1, (self.height, self.width)
         return np.stack(
             [
-                data.read_picture(path, where=table.row(row), colour=not grey, grey=grey, size=size)
+                data.read_image(path, where=table.row(row), colour=not grey, grey=grey, size=size)
                 for row, path in enumerate(table.images)
             ]
         )
@@ -38,7 +38,7 @@ def common_frame(table: Table) -> Frame | str:
     assert table.images is not None
     shapes = []
     for row, path in enumerate(table.images):
-        channels, height, width = data.picture_shape(path, where=table.row(row))
+        channels, height, width = data.image_file_shape(path, where=table.row(row))
         if max(height, width) > SMALL:
             return f"{table.row(row)}: {path} has {width}×{height} pixels"
         shapes.append((channels, height, width))

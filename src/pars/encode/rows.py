@@ -45,7 +45,7 @@ def take(table: Table, start: int, stop: int, size: int) -> Rows:
         return table.texts[start:stop]
     if table.images is not None:
         read = [
-            data.read_picture(path, where=table.row(start + at), colour=True, size=size)
+            data.read_image(path, where=table.row(start + at), colour=True, size=size)
             for at, path in enumerate(table.images[start:stop])
         ]
         return np.stack(read)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pars.data import PICTURES, UNLABELED, Table
+from pars.data import IMAGE_SUFFIXES, UNLABELED, Table
 from pars.encode import Kind
 from pars.errors import UserError
 from pars.estimator.labels import is_missing
@@ -74,7 +74,7 @@ def kind_of_entries(entries: Sequence[Any], encoder: Any) -> Kind:
         other = next(row for row, entry in enumerate(entries) if not is_named_picture(entry))
         raise UserError(
             f"X: row {other} is {shown(entries[other])}, but row {there} is a picture file ({entries[there]}); "
-            f"expected all rows to be paths of pictures ({', '.join(PICTURES)}), or all to be texts"
+            f"expected all rows to be paths of pictures ({', '.join(IMAGE_SUFFIXES)}), or all to be texts"
         )
     return "text"
 
@@ -82,7 +82,7 @@ def kind_of_entries(entries: Sequence[Any], encoder: Any) -> Kind:
 def is_named_picture(entry: Any) -> bool:
     if isinstance(entry, os.PathLike):
         return True
-    return isinstance(entry, str) and entry.lower().endswith(PICTURES) and "\n" not in entry
+    return isinstance(entry, str) and entry.lower().endswith(IMAGE_SUFFIXES) and "\n" not in entry
 
 
 def picture(entry: Any, row: int) -> Path:

@@ -13,7 +13,7 @@ from PIL import Image, ImageOps
 
 from pars.errors import UserError
 
-PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
 Pixels = npt.NDArray[np.uint8]
 
 
@@ -21,7 +21,7 @@ ORIENTATION = 0x0112
 TURNED = (5, 6, 7, 8)  # EXIF orientations that exchange height and width
 
 
-def read_picture(
+def read_image(
     path: Path,
     *,
     where: str = "",
@@ -47,8 +47,8 @@ def read_picture(
     return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
 
 
-def picture_shape(path: Path, *, where: str = "") -> tuple[int, int, int]:
-    """Channels (1 or 3), height and width that `read_picture` would find; reads no pixels."""
+def image_file_shape(path: Path, *, where: str = "") -> tuple[int, int, int]:
+    """Channels (1 or 3), height and width that `read_image` would find; reads no pixels."""
     with _opened(path, where) as opened:
         width, height = opened.size
         if opened.getexif().get(ORIENTATION) in TURNED:
@@ -78,7 +78,7 @@ def _opened(path: Path, where: str) -> Iterator[Image.Image]:
         raise UserError(f"{place}{path} cannot be read as a picture: {error}") from error
 
 
-def picture_folder(folder: Path) -> tuple[list[Path], list[str | None]]:
+def image_folder(folder: Path) -> tuple[list[Path], list[str | None]]:
     """All pictures under a folder, and the class of each: the folder it is in, as in class/name.jpg.
 
     Pictures that lie in the folder itself have no class; then there may be no subfolders with pictures.
@@ -88,7 +88,8 @@ def picture_folder(folder: Path) -> tuple[list[Path], list[str | None]]:
     by_class = {name: found for name, found in by_class.items() if found}
     if not loose and not by_class:
         raise UserError(
-            f"{folder}: no pictures in it ({', '.join(PICTURES)}), expected class/name.jpg or a table, see pars --help"
+            f"{folder}: no pictures in it ({', '.join(IMAGE_SUFFIXES)}), expected class/name.jpg or a table, "
+            "see pars --help"
         )
     if loose and by_class:
         raise UserError(
@@ -109,4 +110,4 @@ def _is_class(path: Path) -> bool:
 
 
 def _pictures(paths: Iterable[Path]) -> list[Path]:
-    return sorted(p for p in paths if p.suffix.lower() in PICTURES and not p.name.startswith(".") and p.is_file())
+    return sorted(p for p in paths if p.suffix.lower() in IMAGE_SUFFIXES and not p.name.startswith(".") and p.is_file())
