@@ -3,7 +3,7 @@
     python benchmarks/augment.py --json                 # the ratios, one JSON object, within two minutes
     python benchmarks/augment.py --exactness            # writes results/augment-exactness.jsonl
 
-Both sides start from uint8 images in memory and end with normalised float32 tensors; one core. They take turns, and a
+Both sides start from uint8 images in memory and end with normalized float32 tensors; one core. They take turns, and a
 ratio is the median over turns of time by time. Time is that of the core, so that other processes do not count; the
 first turns are left out, in which both sides still ask the system for memory.
 """
@@ -24,7 +24,7 @@ import numpy.typing as npt
 import torch
 
 from pars.augment import ViewsConfig, build
-from pars.augment.amounts import centred, plain
+from pars.augment.amounts import centered, plain
 from pars.augment.operations import NUMBER, OPERATIONS, perform, program
 from pars.engine import keep_freed_memory
 from pars.seeds import generator
@@ -92,7 +92,7 @@ def exactness() -> list[dict[str, Any]]:
     """Every operation at every level of both published ranges, on random, constant, two-valued and narrow pictures."""
     rng = np.random.default_rng(0)
     lines = []
-    for ranges, levels in ((plain, np.arange(11) / 10), (centred, np.arange(10) / 9)):
+    for ranges, levels in ((plain, np.arange(11) / 10), (centered, np.arange(10) / 9)):
         for name in OPERATIONS:
             for level in levels:
                 line = compare(name, ranges, float(level), rng)

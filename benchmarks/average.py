@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from pars import run
-from pars.engine import Quiet, accuracy, as_tensor, predict_proba
+from pars.engine import Callback, accuracy, as_tensor, predict_proba
 from pars.noise import NoiseConfig
 
 RESULTS = Path(__file__).parent.parent / "results"
@@ -43,7 +43,7 @@ def main() -> None:
     inputs, labels = as_tensor(test.inputs), torch.from_numpy(test.labels)
     lines: list[dict[str, Any]] = []
 
-    class Compare(Quiet):
+    class Compare(Callback):
         def epoch(self, line: dict[str, Any]) -> None:
             if "test" not in line:
                 return
@@ -56,7 +56,7 @@ def main() -> None:
             lines.append({"epoch": line["epoch"], **{key: round(value, 2) for key, value in found.items()}})
             print(lines[-1], flush=True)
 
-    trainer.watcher = Compare()
+    trainer.callback = Compare()
     trainer.run()
     command = "python benchmarks/average.py"
     (RESULTS / "average.jsonl").write_text("".join(json.dumps(line | {"command": command}) + "\n" for line in lines))

@@ -11,7 +11,7 @@ Eleven sets (benchmarks/noisy_sets.py says where files come from), one thread, t
 PARS        PARSClassifier(): test accuracy, and audit() of the same fit: which labels are wrong, what they should be,
             how many.
 CE          RobustClassifier("ce"), the same network trained by cross-entropy until held-out noisy labels are best.
-LR          logistic regression on standardised features, C by three folds of noisy labels.
+LR          logistic regression on standardized features, C by three folds of noisy labels.
 cleanlab LR, cleanlab net    cleanlab 2.9 on five-fold probabilities of LR, and of CE: wrong labels found, and the
             test accuracy of CleanLearning, which removes them and fits again.
 same rows   how many suggestions of PARS and of cleanlab are right, of the wrong labels that both flag.

@@ -28,7 +28,7 @@ import torch
 
 from pars import run
 from pars.data import Dataset, Split
-from pars.engine import NetworkCost, RowCounts, Trainer, epoch_costs
+from pars.engine import Callback, NetworkCost, RowCounts, Trainer, epoch_costs
 from pars.methods import REGISTRY, by_name
 from pars.noise import NoiseConfig
 
@@ -61,7 +61,7 @@ def features() -> Iterator[Cell]:
 def epochs_of(name: str, passes: float) -> int:
     """So many epochs that a run has about this many network passes per row, counted on a miniature."""
     method, epochs = run.preset("features")(NoiseConfig(), name).method, 20
-    row, costs = RowCounts(every=1, labelled=1, per_epoch=1, n_classes=10), [NetworkCost(1 / 3, 1.0)] * method.networks
+    row, costs = RowCounts(every=1, labeled=1, per_epoch=1, n_classes=10), [NetworkCost(1 / 3, 1.0)] * method.networks
     for _ in range(2):
         counted = sum(passed for _, passed in epoch_costs(method, epochs, row, costs))
         epochs = max(2, round(epochs * passes / counted))
@@ -69,13 +69,13 @@ def epochs_of(name: str, passes: float) -> int:
 
 
 def counted(trainer: Trainer) -> float:
-    """Network passes per labelled row so far."""
+    """Network passes per labeled row so far."""
     rows = int((trainer.labels >= 0).sum())
     return sum(net.backwards + net.forwards / 3 for net in trainer.nets) / rows
 
 
 @dataclass
-class Clock:
+class Clock(Callback):
     """Core seconds and passes of each epoch, by stage."""
 
     trainer: Trainer
@@ -84,17 +84,13 @@ class Clock:
         self.lines: list[tuple[str, float, float]] = []
         self.began, self.before = 0.0, 0.0
 
-    def start(self, total: int, done: int, title: str) -> None:
+    def start(self, total_steps: int, done_steps: int, title: str) -> None:
         self.began = time.process_time()
-
-    def step(self, images: int) -> None: ...
 
     def epoch(self, line: dict[str, Any]) -> None:
         now, passes = time.process_time(), counted(self.trainer)
         self.lines.append((line["stage"], now - self.began, passes - self.before))
         self.began, self.before = time.process_time(), passes
-
-    def stop(self) -> None: ...
 
     def costliest(self) -> tuple[float, float]:
         """Seconds and passes of an epoch of the stage with most passes.
@@ -137,7 +133,7 @@ def epoch_of(name: str, data: Dataset) -> tuple[float, float]:
     config = run.preset("images")(NoiseConfig(), name)
     config = replace(config, train=replace(config.train, epochs=EPOCHS, evaluate_every=EPOCHS, dynamics_every=0))
     trainer = run.build(config, run.prepare(config, data), None)
-    trainer.watcher = clock = Clock(trainer)
+    trainer.callback = clock = Clock(trainer)
     trainer.run()
     return clock.costliest()
 

@@ -13,7 +13,7 @@ an image; `mirrored` is `ema` where predictions are the mean over an image and i
 Every fourth epoch is tested (earlier lines of the file, and where the best epoch is kept: every second), and nothing is
 recorded for an audit.
 `curve` has stage, FLOP so far, `last` and `ema` of every tested epoch; `trace` (later lines) beside it, in %:
-`mirrored`, the wrong labels that the network predicts (`memorised`; of the rows drawn), the rows that the teacher is
+`mirrored`, the wrong labels that the network predicts (`memorized`; of the rows drawn), the rows that the teacher is
 sure of, and how many of these it is right about.
 Recipes hold out a tenth of the given labels; `held_out` is the share of these that the averaged weights agree with.
 """
@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pars import report, run
-from pars.engine import Interrupted, RunFolder, watcher
+from pars.engine import Interrupted, RunFolder, show_progress
 from pars.errors import UserError
 from pars.models import Convolution
 from pars.noise import NoiseConfig
@@ -100,10 +100,10 @@ def recipe(method: str, noise: NoiseConfig, train: dict[str, Any], budget: float
 
 
 def muon(lr: float, **changes: Any) -> dict[str, Any]:
-    return {"optimiser": "muon", "lr": lr, "schedule": "cosine", "batch_size": 256} | changes
+    return {"optimizer": "muon", "lr": lr, "schedule": "cosine", "batch_size": 256} | changes
 
 
-SGD: dict[str, Any] = {"optimiser": "sgd", "lr": 0.1, "schedule": "cosine", "batch_size": 256}
+SGD: dict[str, Any] = {"optimizer": "sgd", "lr": 0.1, "schedule": "cosine", "batch_size": 256}
 GCE7, GCE5 = "gce(q=0.7)", "gce(q=0.5)"
 AVERAGE: dict[str, Any] = {"temporal_teacher": False}
 RECIPES: dict[str, Row] = {
@@ -140,9 +140,9 @@ def train(name: str, row: Row, root: Path, folder: Path, convolution: Convolutio
         other = run.differences(run.normal(wanted), run.open_run(folder)[1])
         if other:
             raise UserError(f"{folder} holds a run with other settings: {', '.join(other)}")
-        result = run.resume(folder, watcher=watcher(), title=name)
+        result = run.resume(folder, callback=show_progress(), title=name)
     else:
-        result = run.train(wanted, folder, watcher=watcher(), title=name)
+        result = run.train(wanted, folder, callback=show_progress(), title=name)
     lines = report.read_metrics(RunFolder(folder).metrics)
     tested = [line for line in lines if "test" in line]
     ended = next(line for line in tested if line["epoch"] == result.get("kept", tested[-1])["epoch"])
@@ -178,7 +178,7 @@ def traced(line: dict[str, Any]) -> dict[str, float]:
     raw, pseudo = (line.get("selection", {}).get(batch, {}) for batch in ("raw", "pseudo"))
     found = {
         "mirrored": line["test"].get("mirrored"),
-        "memorised": 100 * raw["memorised"] if "memorised" in raw else None,
+        "memorized": 100 * raw["memorized"] if "memorized" in raw else None,
         "sure": 100 * pseudo["ambiguous"] / pseudo["rows"] if pseudo.get("rows") else None,
         "sure_right": 100 * pseudo["pseudo_accuracy_ambiguous"] if "pseudo_accuracy_ambiguous" in pseudo else None,
     }

@@ -110,7 +110,7 @@ def numbered(*columns: list[str]) -> tuple[Labels, ...]:
 
 
 def hausa(at: Sources, seed: int) -> NoisySet:
-    """News titles, labelled by a heuristic; the same rows with people's labels are the truth."""
+    """News titles, labeled by a heuristic; the same rows with people's labels are the truth."""
     files = ("train_clean_noisy_labels", "train_clean", "test")
     columns = [read(at.text / "hausa_news" / f"{name}.tsv", "news_title", "label", "\t") for name in files]
     true, given, y_test = numbered(columns[1][1], columns[0][1], columns[2][1])

@@ -8,7 +8,7 @@ busy machine gives the same shares.
 
 forward, backward    of the network, the teacher's forward and the losses' few operations on the way back included
 views, losses        making views of rows; the method's own arithmetic, selection and losses
-optimiser, average   the update of weights; the moving average
+optimizer, average   the update of weights; the moving average
 other                drawing rows, meters, Python between
 network              forward + backward: what the cores are for
 
@@ -93,8 +93,8 @@ def watched(config: run.RunConfig, clock: Clock) -> Trainer:
     for learner in trainer.learners:
         for module in (learner.net.module, learner.net.average):
             clock.watch(module, "forward", "forward")
-        clock.watch(learner.optimiser, "step", "optimiser")
-        clock.watch(learner.optimiser, "zero_grad", "optimiser")
+        clock.watch(learner.optimizer, "step", "optimizer")
+        clock.watch(learner.optimizer, "zero_grad", "optimizer")
     clock.watch(learner_room, "update_average", "average")
     clock.watch(Tensor, "backward", "backward")
     clock.watch(Feed, "_view", "views")
@@ -161,7 +161,7 @@ def add(to: Clock, one: Clock, turn: int) -> None:
 
 def shares(seconds: dict[str, float]) -> dict[str, float]:
     total = sum(seconds.values())
-    named = ("forward", "backward", "views", "losses", "optimiser", "average", "other", "evaluation")
+    named = ("forward", "backward", "views", "losses", "optimizer", "average", "other", "evaluation")
     out = {name: round(seconds[name] / total, 4) for name in named if name in seconds}
     return {"network": round((seconds["forward"] + seconds["backward"]) / total, 4), **out}
 

@@ -3,11 +3,11 @@
     python benchmarks/step.py --json        # one JSON object, within two minutes
 
 outside: share of a step's time outside the network's forward and backward (drawing rows and parameters, gather, views,
-normalising, losses, optimiser, average, meters), preact_resnet18 of width 16, batch 128 + 384.
+normalizing, losses, optimizer, average, meters), preact_resnet18 of width 16, batch 128 + 384.
 speedup: training images a second against a straightforward loop (a data loader with Pillow views in worker processes,
 three separate forwards, an average kept by a Python loop), same losses, same network. The weak prediction is the
 trained network's own in training mode, its logits detached, as in public code; backward does not go through it.
-speedup_joint: against the same loop with FixMatch's own forward, one over labelled, weak and strong images, which does
+speedup_joint: against the same loop with FixMatch's own forward, one over labeled, weak and strong images, which does
 go back through the weak ones, in vain.
 Both are with the small CNN of the preset cifar10-small; the keys ending in _preact with preact_resnet18 of width 16.
 All take turns in one process; a ratio is the median over turns. Images are random: nothing depends on what they show.

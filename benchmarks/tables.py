@@ -113,7 +113,7 @@ def features() -> Iterator[Cell]:
     few = {"data": {"labeled": 4_000}, "train": {"steps_per_epoch": 60}}
     for seed in range(3):
         for row, method in THREE.items():
-            yield Cell("4 000 of 50 000 labelled, sym 50 %", row, "features", symmetric(0.5), method, seed, few)
+            yield Cell("4 000 of 50 000 labeled, sym 50 %", row, "features", symmetric(0.5), method, seed, few)
 
 
 def ablation() -> Iterator[Cell]:

@@ -20,11 +20,11 @@ def from_pillow(picture: Image.Image) -> Pixels:
 
 
 def operate(picture: Image.Image, name: str, amount: float, fill: int = 0) -> Image.Image:
-    grey = fill if picture.mode == "L" else (fill,) * 3
+    gray = fill if picture.mode == "L" else (fill,) * 3
     width, height = picture.size
 
     def affine(*data: float) -> Image.Image:
-        return picture.transform((width, height), Image.Transform.AFFINE, data, fillcolor=grey)
+        return picture.transform((width, height), Image.Transform.AFFINE, data, fillcolor=gray)
 
     match name:
         case "autocontrast":
@@ -46,7 +46,7 @@ def operate(picture: Image.Image, name: str, amount: float, fill: int = 0) -> Im
         case "sharpness":
             return ImageEnhance.Sharpness(picture).enhance(amount)
         case "rotate":
-            return picture.rotate(amount, fillcolor=grey)
+            return picture.rotate(amount, fillcolor=gray)
         case "shear-x":
             return affine(1, amount, 0, 0, 1, 0)
         case "shear-y":

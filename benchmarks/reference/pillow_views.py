@@ -38,7 +38,7 @@ def amounts(side: int, sign: int) -> list[list[float]]:
 
 
 def pillow_strong(pixels: Pixels) -> Image.Image:
-    """The weak view, two operations each done half of the time, a grey square."""
+    """The weak view, two operations each done half of the time, a gray square."""
     picture = pillow_weak(pixels)
     width, height = picture.size
     for number in random.choices(range(RANDAUGMENT), k=2):
@@ -53,6 +53,6 @@ def pillow_strong(pixels: Pixels) -> Image.Image:
 
 
 def to_tensor(picture: Image.Image) -> torch.Tensor:
-    """What a data loader makes of a picture: [C, H, W] in 0..1, then a normalised copy."""
+    """What a data loader makes of a picture: [C, H, W] in 0..1, then a normalized copy."""
     pixels = torch.from_numpy(np.array(picture)).permute(2, 0, 1).contiguous().to(torch.float32).div(255)
     return pixels.clone().sub_(torch.tensor(MEAN)[:, None, None]).div_(torch.tensor(STD)[:, None, None])

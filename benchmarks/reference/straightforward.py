@@ -40,7 +40,7 @@ class Straightforward:
         self.method, self.train, self.n_classes = config.method, config.train, dataset.n_classes
         self.net = models.build(config.model, (3, 32, 32), self.n_classes, seed=0).train()
         self.average = copy.deepcopy(self.net).eval()
-        self.optimiser = optim.SGD(
+        self.optimizer = optim.SGD(
             self.net.parameters(), lr=0.05, momentum=0.9, weight_decay=5e-4, nesterov=True, foreach=False
         )
         inputs, labels, size = np.asarray(dataset.train.inputs, np.uint8), dataset.train.labels, config.train.batch_size
@@ -51,12 +51,12 @@ class Straightforward:
 
         The worker processes live for one call: idle ones would go on filling their queues while others are timed.
         """
-        labelled, unlabelled = map(iter, self.loaders)
+        labeled, unlabeled = map(iter, self.loaders)
         for _ in range(first):
-            self.step(next(labelled), next(unlabelled), joint=joint)
+            self.step(next(labeled), next(unlabeled), joint=joint)
         began = time.perf_counter()
         for _ in range(n):
-            self.step(next(labelled), next(unlabelled), joint=joint)
+            self.step(next(labeled), next(unlabeled), joint=joint)
         return time.perf_counter() - began
 
     def forward(self, weak: Tensor, weak_u: Tensor, strong_u: Tensor, joint: bool) -> tuple[Tensor, Tensor, Tensor]:
@@ -66,9 +66,9 @@ class Straightforward:
             return raw, guess, student
         return self.net(weak), self.net(weak_u), self.net(strong_u)
 
-    def step(self, labelled: list[Tensor], unlabelled: list[Tensor], *, joint: bool) -> None:
+    def step(self, labeled: list[Tensor], unlabeled: list[Tensor], *, joint: bool) -> None:
         m = self.method
-        (weak, _, labels), (weak_u, strong_u, _) = labelled, unlabelled
+        (weak, _, labels), (weak_u, strong_u, _) = labeled, unlabeled
         raw, guess, student = self.forward(weak, weak_u, strong_u, joint)
         guess = guess.detach().softmax(dim=1)
         sure = raw.softmax(dim=1).amax(dim=1) > m.tau
@@ -79,9 +79,9 @@ class Straightforward:
         loss = loss + m.lambda_S * self.subset_mean(positive_learning(student, z), sure)
         loss = loss + m.lambda_S * m.lambda_N * self.subset_mean(negative_learning(student, self.other(z)), ~sure)
         loss = loss + m.lambda_R * class_balance(student.softmax(dim=1).mean(dim=0))
-        self.optimiser.zero_grad()
+        self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        self.optimiser.step()
+        self.optimizer.step()
         with torch.no_grad():
             for kept, current in zip(self.average.parameters(), self.net.parameters(), strict=True):
                 kept.mul_(self.train.ema).add_(current, alpha=1 - self.train.ema)

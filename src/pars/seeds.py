@@ -48,5 +48,5 @@ def batch_stream(name: str) -> str:
 
 
 def torch_seed(seed: int, stream: str, epoch: int = 0, step: int = 0) -> int:
-    """A seed for torch's own generators (weight initialisation, dropout inside a network)."""
+    """A seed for torch's own generators (weight initialization, dropout inside a network)."""
     return int(generator(seed, stream, epoch, step).integers(2**63))

@@ -19,7 +19,7 @@ from pars.audit.calibration import (
     spread,
 )
 from pars.audit.neighbors import neighbor_votes
-from pars.audit.noise_model import NoiseModel, centres, fit, fit_rates, fit_turns
+from pars.audit.noise_model import NoiseModel, centers, fit, fit_rates, fit_turns
 from pars.audit.noise_rate import dawid_skene, transition_em
 from pars.audit.posterior import accuracy, label_margin, lead
 
@@ -53,14 +53,14 @@ def test_a_matched_temperature_has_the_confidence_asked_for() -> None:
         assert sharpened(logits, tau).max(axis=1).mean() == pytest.approx(max(target, 0.0), abs=1e-3) or tau > 0.999
 
 
-def test_rates_are_those_of_a_penalised_logistic_regression() -> None:
+def test_rates_are_those_of_a_penalized_logistic_regression() -> None:
     total = RNG.integers(0, 60, (noise_model.BINS, 3)).astype(float)
-    true = 1 / (1 + np.exp(-(np.array([-2.0, -1.0, 0.5]) + 1.5 * centres()[:, None])))
+    true = 1 / (1 + np.exp(-(np.array([-2.0, -1.0, 0.5]) + 1.5 * centers()[:, None])))
     wrong = RNG.binomial(total.astype(int), true).astype(float)
     mean = np.log((wrong.sum() + 0.5) / (total.sum() - wrong.sum() + 0.5))
 
     def loss(theta: np.typing.NDArray[np.float64]) -> float:
-        z = theta[:3] + theta[3] * centres()[:, None]
+        z = theta[:3] + theta[3] * centers()[:, None]
         likelihood = (wrong * z - total * np.logaddexp(0, z)).sum()
         return float(-likelihood + ((theta[:3] - mean) ** 2).sum() / 2 + theta[3] ** 2 / 18)
 
@@ -171,9 +171,9 @@ def test_votes_of_neighbors_are_those_of_scikit_learn(cells: int, monkeypatch: p
     features, classes = RNG.standard_normal((90, 7)), RNG.integers(4, size=90)
     classes[::8] = -1
     votes = neighbor_votes(features, classes, n_classes=4, k=6)
-    centred = features - features.mean(axis=0)
+    centered = features - features.mean(axis=0)
     voters = np.flatnonzero(classes >= 0)
-    order = NearestNeighbors(n_neighbors=len(voters), metric="cosine").fit(centred[voters]).kneighbors(centred)[1]
+    order = NearestNeighbors(n_neighbors=len(voters), metric="cosine").fit(centered[voters]).kneighbors(centered)[1]
     for row in range(90):
         nearest = [voters[j] for j in order[row] if voters[j] != row][:6]
         assert_allclose(votes[row], np.bincount(classes[nearest], minlength=4) / 6)

@@ -23,7 +23,7 @@ def view_of(cutout: int | None = None, shape: tuple[int, ...] = (3, 32, 32)) -> 
 
 @pytest.mark.parametrize("side", [0, 5, 8])
 @pytest.mark.parametrize("crop", [CropFlip(pad=4), Identity()])
-def test_it_is_the_weak_view_with_a_square_of_the_mean_colour(crop: Crop, side: int) -> None:
+def test_it_is_the_weak_view_with_a_square_of_the_mean_color(crop: Crop, side: int) -> None:
     view = Cutout(crop=crop, mean=(0.2, 0.4, 0.6), side=side)
     x = images(20, (3, 16, 18))
     before = x.clone()

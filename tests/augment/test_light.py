@@ -1,4 +1,4 @@
-"""The light strong view: affine map, colour and cutout, each against something written differently."""
+"""The light strong view: affine map, color and cutout, each against something written differently."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pars.seeds import generator
 Sampling = Literal["bilinear", "nearest"]
 STILL = Light(
     crop=CropFlip(pad=0, flip=False), mean=(0.5,), cutout=0,
-    rotate=0, shear=0, scale=0, translate=0, brightness=0, contrast=0, colour=0,
+    rotate=0, shear=0, scale=0, translate=0, brightness=0, contrast=0, color=0,
 )  # fmt: skip
 
 
@@ -76,11 +76,11 @@ def test_any_map_equals_bilinear_interpolation_by_hand() -> None:
     # Where an input pixel goes: scaled, sheared along x, turned counter-clockwise (y points down), moved.
     turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
     forward = turn @ np.array([[1, shear], [0, 1]]) * scale
-    centre = np.array([(width - 1) / 2, (height - 1) / 2])
+    center = np.array([(width - 1) / 2, (height - 1) / 2])
     padded = np.pad(x, 1)
     for row in range(height):
         for column in range(width):
-            px, py = np.linalg.solve(forward, np.array([column, row]) - centre - [right, down]) + centre
+            px, py = np.linalg.solve(forward, np.array([column, row]) - center - [right, down]) + center
             px, py = np.clip(px, -1, width), np.clip(py, -1, height)
             left, top = min(int(np.floor(px)), width - 1), min(int(np.floor(py)), height - 1)
             u, v = px - left, py - top
@@ -127,8 +127,8 @@ def test_cutout_covers_its_square_with_the_mean() -> None:
     area = (out == 128).sum((1, 2, 3))
     assert set(out.flatten().tolist()) == {0, 128}
     assert area.max() == 64
-    assert area.min() >= 16  # the centre is inside, so a corner has at least a quarter
-    side = np.mean([min(c + 4, 32) - max(c - 4, 0) for c in range(32)])  # what the border leaves of 8, centre at c
+    assert area.min() >= 16  # the center is inside, so a corner has at least a quarter
+    side = np.mean([min(c + 4, 32) - max(c - 4, 0) for c in range(32)])  # what the border leaves of 8, center at c
     assert abs(area.double().mean().item() - side**2) < 3.5  # four standard errors
 
 
@@ -152,12 +152,12 @@ def test_brightness_and_contrast() -> None:
     expected = np.floor(np.clip(x.numpy() + shift + 0.5, 0, 255))
     assert np.abs(bright.apply(x, params).numpy() - expected).max() <= 1
     contrast = replace(STILL, contrast=0.5)
-    grey = torch.full((40, 1, 8, 8), 128, dtype=torch.uint8)  # the fixed point, 127.5, rounded
-    assert (contrast.apply(grey, contrast.draw(generator(0, "test"), 40, (1, 8, 8))).int() - 128).abs().max() <= 1
+    gray = torch.full((40, 1, 8, 8), 128, dtype=torch.uint8)  # the fixed point, 127.5, rounded
+    assert (contrast.apply(gray, contrast.draw(generator(0, "test"), 40, (1, 8, 8))).int() - 128).abs().max() <= 1
 
 
-def test_colour_moves_channels_apart_only_where_there_are_several() -> None:
+def test_color_moves_channels_apart_only_where_there_are_several() -> None:
     for channels in (1, 3):
-        view = replace(STILL, colour=0.3, mean=(0.5,) * channels)
+        view = replace(STILL, color=0.3, mean=(0.5,) * channels)
         gain = view.draw(generator(0, "test"), 50, (channels, 8, 8))["gain"]
         assert ((gain - 1).abs().max() > 0.1) == (channels > 1)

@@ -72,7 +72,7 @@ def test_the_longest_strips_are_moved_as_pillow_moves_them(shape: tuple[int, ...
 @pytest.mark.parametrize(
     ("shape", "text"),
     [
-        ((4, 32, 32), "autoaugment knows grey images and those of three colours, these have 4 channels; light"),
+        ((4, 32, 32), "autoaugment knows gray images and those of three colors, these have 4 channels; light"),
         ((2, 32, 32), "these have 2 channels"),
         ((3, 2, LARGEST_SIDE + 1), "up to 16384 pixels a side, these have 2×16385"),
         ((3, 0, 8), r"none of them 0, got \[3, 0, 8\]"),

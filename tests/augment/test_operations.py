@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pillow_operations import Pixels, from_pillow, operate, to_pillow
 
-from pars.augment.amounts import centred, plain
+from pars.augment.amounts import centered, plain
 from pars.augment.operations import ENHANCEMENTS, NUMBER, OPERATIONS, SIGNED, perform, program
 from pars.augment.view import rows
 
@@ -38,8 +38,8 @@ def levels(name: str, shape: tuple[int, ...]) -> list[float]:
     """The amounts of both published ranges at every level, and those at the ends of what Pillow takes."""
     op, sign = np.full((1, 11), NUMBER[name]), np.ones((1, 11))
     tenths, ninths = np.arange(11)[None] / 10, np.arange(11)[None] / 9
-    amounts = [plain(op, tenths, sign, shape, translate=0.3), centred(op, tenths, sign, shape, translate=0.3)]
-    amounts += [centred(op, ninths.clip(max=1), s * sign, shape, translate=150 / 331) for s in (-1, 1)]
+    amounts = [plain(op, tenths, sign, shape, translate=0.3), centered(op, tenths, sign, shape, translate=0.3)]
+    amounts += [centered(op, ninths.clip(max=1), s * sign, shape, translate=150 / 331) for s in (-1, 1)]
     if name in SIGNED:
         amounts += [-amounts[0], np.array([[0.5, -0.5, 90, 180, -90, 45]]) if name == "rotate" else -amounts[1]]
     if name in ENHANCEMENTS:
@@ -71,7 +71,7 @@ def test_programs_of_several_operations_are_pillows_one_after_the_other(data: st
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     x = rng.integers(0, 256, (n, *shape), dtype=np.uint8)
     op = rng.integers(0, len(OPERATIONS), (n, k))
-    amounts = data.draw(st.sampled_from([plain, centred]))
+    amounts = data.draw(st.sampled_from([plain, centered]))
     amount = amounts(op, rng.random((n, k)), rng.choice([-1.0, 1.0], (n, k)), shape, translate=0.4)
     done = perform(torch.from_numpy(x), program(op, amount, shape), 128).numpy()
     for i in range(n):
@@ -81,8 +81,8 @@ def test_programs_of_several_operations_are_pillows_one_after_the_other(data: st
         np.testing.assert_array_equal(done[i], from_pillow(picture))
 
 
-def test_blends_are_pillows_for_every_pair_of_grey_levels() -> None:
-    """Brightness is a table, but colour is not: all 256 greys against themselves and far-off factors."""
+def test_blends_are_pillows_for_every_pair_of_gray_levels() -> None:
+    """Brightness is a table, but color is not: all 256 grays against themselves and far-off factors."""
     shape = (3, 16, 16)
     red = np.arange(256, dtype=np.uint8).reshape(1, 16, 16)
     x = np.stack([np.concatenate([red, np.full_like(red, v), 255 - red]) for v in range(0, 256, 5)])
@@ -98,7 +98,7 @@ def test_the_batch_that_comes_in_is_left_alone_and_may_be_cut() -> None:
     x = torch.from_numpy(rng.integers(0, 256, (40, 3, 16, 16), dtype=np.uint8))
     before = x.clone()
     op = rng.integers(0, len(OPERATIONS), (40, 2))
-    params = program(op, centred(op, rng.random((40, 2)), np.ones((40, 2)), (3, 16, 16), translate=0.3), (3, 16, 16))
+    params = program(op, centered(op, rng.random((40, 2)), np.ones((40, 2)), (3, 16, 16), translate=0.3), (3, 16, 16))
     whole = perform(x, params)
     assert torch.equal(x, before)
     parts = [perform(x[a:b], rows(params, a, b)) for a, b in ((0, 1), (1, 17), (17, 40))]
@@ -119,7 +119,7 @@ def test_the_ranges_of_fixmatch() -> None:
 def test_the_ranges_of_autoaugment() -> None:
     names = ["brightness", "rotate", "shear-x", "translate-x", "posterize", "solarize"]
     op = np.array([[NUMBER[name] for name in names]])
-    amount = centred(op, np.full(op.shape, 1 / 3), -np.ones(op.shape), (3, 32, 32), translate=0.45)
+    amount = centered(op, np.full(op.shape, 1 / 3), -np.ones(op.shape), (3, 32, 32), translate=0.45)
     np.testing.assert_allclose(amount, [[0.7, -10, -0.1, -4.8, 7, 171]], rtol=1e-12)
-    nothing = centred(op, np.zeros(op.shape), np.ones(op.shape), (3, 32, 32), translate=0.45)
+    nothing = centered(op, np.zeros(op.shape), np.ones(op.shape), (3, 32, 32), translate=0.45)
     np.testing.assert_array_equal(nothing, [[1, 0, 0, 0, 8, 256]])

@@ -11,7 +11,7 @@ from pars.augment import AutoAugment, CropFlip, RandAugment, ViewsConfig, build,
 from pars.augment.autoaugment import pairs
 from pars.augment.config import Strong
 from pars.augment.operations import ENHANCEMENTS, NUMBER, OPERATIONS, RANDAUGMENT
-from pars.augment.randaugment import GREY, Flavour
+from pars.augment.randaugment import GRAY, Flavor
 from pars.augment.view import Params
 from pars.seeds import generator
 
@@ -23,10 +23,10 @@ def drawn(view: RandAugment | AutoAugment, n: int = 4000) -> Params:
     return view.draw(generator(0, "test"), n, SHAPE)
 
 
-@pytest.mark.parametrize("flavour", ["fixmatch", "uniform", "fixed"])
+@pytest.mark.parametrize("flavor", ["fixmatch", "uniform", "fixed"])
 @pytest.mark.parametrize("shape", [(3, 32, 32), (1, 28, 28)])
-def test_a_whole_strong_view_is_pillows(flavour: Flavour, shape: tuple[int, ...]) -> None:
-    view = RandAugment(crop=CROP, n=3, magnitude=7, flavour=flavour, cutout=9)
+def test_a_whole_strong_view_is_pillows(flavor: Flavor, shape: tuple[int, ...]) -> None:
+    view = RandAugment(crop=CROP, n=3, magnitude=7, flavor=flavor, cutout=9)
     x = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (50, *shape), dtype=np.uint8))
     params = view.draw(generator(1, "test"), 50, shape)
     done = view.apply(x, params)
@@ -37,7 +37,7 @@ def test_a_whole_strong_view_is_pillows(flavour: Flavour, shape: tuple[int, ...]
             picture = operate(picture, OPERATIONS[op], amount)
         wanted = from_pillow(picture).copy()
         top, left, bottom, right = params["cutout"][i].clamp(min=0).tolist()
-        wanted[:, top:bottom, left:right] = GREY
+        wanted[:, top:bottom, left:right] = GRAY
         np.testing.assert_array_equal(done[i].numpy(), wanted)
 
 
@@ -58,8 +58,8 @@ def test_fixmatch_does_each_operation_half_of_the_time_at_levels_1_to_9() -> Non
     assert (side == 16).all()
 
 
-def test_the_uniform_flavour_always_does_its_operations_over_the_whole_range() -> None:
-    params = drawn(RandAugment(crop=CROP, flavour="uniform"))
+def test_the_uniform_flavor_always_does_its_operations_over_the_whole_range() -> None:
+    params = drawn(RandAugment(crop=CROP, flavor="uniform"))
     op, amount = params["op"], params["amount"]
     share = torch.bincount(op.flatten(), minlength=RANDAUGMENT) / op.numel()
     torch.testing.assert_close(share, torch.full((14,), 1 / 14), atol=0.012, rtol=0)
@@ -72,11 +72,11 @@ def test_the_uniform_flavour_always_does_its_operations_over_the_whole_range() -
     assert set(side.tolist()) == set(range(17))
 
 
-def test_the_fixed_flavour_has_one_strength_and_0_changes_no_pixel() -> None:
-    params = drawn(RandAugment(crop=CROP, flavour="fixed", magnitude=5, cutout=0))
+def test_the_fixed_flavor_has_one_strength_and_0_changes_no_pixel() -> None:
+    params = drawn(RandAugment(crop=CROP, flavor="fixed", magnitude=5, cutout=0))
     turns = params["amount"][params["op"] == NUMBER["rotate"]]
     assert set(turns.tolist()) == {-15.0, 15.0}
-    still = RandAugment(crop=CropFlip(pad=0, flip=False), flavour="fixed", magnitude=0, cutout=0)
+    still = RandAugment(crop=CropFlip(pad=0, flip=False), flavor="fixed", magnitude=0, cutout=0)
     x = torch.randint(0, 256, (200, *SHAPE), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     params = still.draw(generator(2, "test"), 200, SHAPE)
     levelled = (params["op"] != NUMBER["autocontrast"]) & (params["op"] != NUMBER["equalize"])
@@ -101,7 +101,7 @@ def test_autoaugment_draws_the_pairs_of_its_policy_with_their_probabilities(poli
     np.testing.assert_allclose(share.numpy(), wanted, atol=0.01)
 
 
-def test_autoaugment_fills_with_grey() -> None:
+def test_autoaugment_fills_with_gray() -> None:
     view = AutoAugment(crop=CropFlip(pad=0, flip=False))
     x = torch.zeros(2000, *SHAPE, dtype=torch.uint8)
     params = drawn(view, 2000)
@@ -122,7 +122,7 @@ def test_cutout_paints_its_box_and_nothing_else() -> None:
 @pytest.mark.parametrize("shape", [(3, 32, 32), (1, 28, 28), (3, 112, 117)])
 @pytest.mark.parametrize("strong", ["randaugment", "autoaugment", "resized-crop"])
 def test_the_same_pixels_however_the_batch_is_cut(shape: tuple[int, ...], strong: Strong) -> None:
-    config = ViewsConfig(strong=strong, pad_mode="reflect", flavour="uniform")
+    config = ViewsConfig(strong=strong, pad_mode="reflect", flavor="uniform")
     view = build(config, image=True, shape=shape, mean=(0.5,) * shape[0], std=(0.25,) * shape[0]).strong
     x = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (19, *shape), dtype=np.uint8))
     before, params = x.clone(), view.draw(generator(0, "test"), 19, shape)

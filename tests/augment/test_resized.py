@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from pars.augment import CentreCrop, CropFlip, ResizedCrop, ViewsConfig, build
+from pars.augment import CenterCrop, CropFlip, ResizedCrop, ViewsConfig, build
 from pars.errors import UserError
 from pars.seeds import generator
 
@@ -62,7 +62,7 @@ def test_a_piece_of_a_large_image() -> None:
     out = view.apply(x, params)
     for i, (top, left) in enumerate(params["crop"].tolist()):
         assert torch.equal(out[i], x[i, :, top : top + 4, left : left + 4])
-    assert torch.equal(CentreCrop(4).apply(x, {})[0, 0], x[0, 0, 1:5, 1:5])
+    assert torch.equal(CenterCrop(4).apply(x, {})[0, 0], x[0, 0, 1:5, 1:5])
 
 
 @pytest.mark.parametrize("weak", ["crop-flip", "resized-crop"])

@@ -41,5 +41,5 @@ def features_run(shelf: Path, features_file: Path) -> Path:
 @pytest.fixture(scope="session")
 def unfinished_run(shelf: Path) -> Path:
     with pytest.raises(Killed):
-        run.train(tiny(noise=NoiseConfig()), shelf / "unfinished", watcher=StopAfter(1))
+        run.train(tiny(noise=NoiseConfig()), shelf / "unfinished", callback=StopAfter(1))
     return shelf / "unfinished"

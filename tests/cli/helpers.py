@@ -55,7 +55,7 @@ def one_document(text: str) -> Any:
 
 
 def write_features(path: Path, **changes: Any) -> Path:
-    """60 rows of 5 features around three centres, labels by name, the first 30 rows to test on; or as changed."""
+    """60 rows of 5 features around three centers, labels by name, the first 30 rows to test on; or as changed."""
     rng = np.random.default_rng(0)
     y = np.arange(60) % 3
     x = (3 * rng.standard_normal((3, 5))[y] + 0.5 * rng.standard_normal((60, 5))).astype(np.float32)

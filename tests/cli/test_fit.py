@@ -26,7 +26,7 @@ def wines(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("wines") / "wines.csv"
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["alcohol", "malic", "ash", "phenols", "colour", "proline", "label", "right"])
+        writer.writerow(["alcohol", "malic", "ash", "phenols", "color", "proline", "label", "right"])
         for row, a, b in zip(x[:, [0, 1, 2, 6, 9, 12]].tolist(), NAMES[given], NAMES[y], strict=True):
             writer.writerow([*row, a, b])
     return path
@@ -73,7 +73,7 @@ def test_the_same_command_again_only_tells(fitted: Path, wines: Path, capsys: py
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--label", "colour", "--true", "right"], "holds another job"),
+        (["--label", "color", "--true", "right"], "holds another job"),
         (["--label", "label", "--true", "right", "--seed", "1"], "holds another job"),
         (["--label", "lable"], "'lable'"),
         ([], "has no labels, expected --label COLUMN"),
@@ -89,7 +89,7 @@ def test_a_mistake_is_one_line_and_changes_nothing(
 
 def test_flipped_labels_are_found_and_mended(wines: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
-    columns: list[Any] = ["--label", "right", "--features", "alcohol", "malic", "ash", "phenols", "colour", "proline"]
+    columns: list[Any] = ["--label", "right", "--features", "alcohol", "malic", "ash", "phenols", "color", "proline"]
     assert pars("selftest", wines, *columns, "--flip", "0.15", "--out", tmp_path / "out", "--json") == 0
     told = one_document(capsys.readouterr().out)
     assert told["flipped"] == round(0.15 * 178)
@@ -155,7 +155,7 @@ def test_rows_to_test_on_that_have_no_label_do_not_count(
     unknown = [line.rsplit(",", 2)[0] + ",," for line in lines[20:30]]
     test = tmp_path / "test.csv"
     test.write_text("\n".join([head, *lines[:20], *unknown]) + "\n")
-    flags: list[Any] = ["--label", "label", "--unlabeled", "", "--features", "alcohol", "proline", "colour"]
+    flags: list[Any] = ["--label", "label", "--unlabeled", "", "--features", "alcohol", "proline", "color"]
     capsys.readouterr()
     assert pars("fit", wines, *flags, "--test", test, "--out", tmp_path / "out", "--json") == 0
     assert one_document(capsys.readouterr().out)["right_labels"]["rows"] == 20

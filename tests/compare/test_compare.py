@@ -113,7 +113,7 @@ def test_a_budget_too_small_for_one_method_is_refused_before_any_is_trained(tmp_
 def test_learning_rates_are_chosen_by_held_out_labels_and_every_try_is_recorded(tmp_path: Path) -> None:
     told: list[str] = []
     rates = [1e-6, 0.1]
-    found = compare.search(contenders(tmp_path), rates, 0.6, tmp_path, tell=told.append)
+    found = compare.search(contenders(tmp_path), rates, 0.6, tmp_path, log=told.append)
     lines = [json.loads(line) for line in (tmp_path / "search.jsonl").read_text().splitlines()]
     assert [(line["method"], line["lr"]) for line in lines] == [(name, rate) for name in NAMES for rate in rates]
     assert all(line["flop"] <= 0.6 * BUDGET * 1e15 for line in lines)
@@ -183,7 +183,7 @@ def test_a_method_that_diverges_is_shown_as_such_beside_the_others(tmp_path: Pat
     both = contenders(tmp_path)
     wild = replace(both[0].config, train=replace(both[0].config.train, lr=1e30))
     told: list[str] = []
-    results = compare.run_all([replace(both[0], config=wild), both[1]], tell=told.append)
+    results = compare.run_all([replace(both[0], config=wild), both[1]], log=told.append)
     assert results["ce"] is None
     assert any(line.startswith("ce: ") and "not finite" in line for line in told)
     table, files = compare.write_files(both, results, {}, tmp_path, title="tiny")

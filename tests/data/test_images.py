@@ -12,13 +12,13 @@ from pars.data import read_image
 from pars.errors import UserError
 
 
-def test_pixels_are_channels_first_and_grey_stays_grey(tmp_path: Path) -> None:
+def test_pixels_are_channels_first_and_gray_stays_gray(tmp_path: Path) -> None:
     pixels = np.arange(4 * 6 * 3, dtype=np.uint8).reshape(4, 6, 3)
     Image.fromarray(pixels).save(tmp_path / "a.png")
-    Image.fromarray(pixels[:, :, 0]).save(tmp_path / "grey.png")
+    Image.fromarray(pixels[:, :, 0]).save(tmp_path / "gray.png")
     np.testing.assert_array_equal(read_image(tmp_path / "a.png"), pixels.transpose(2, 0, 1))
-    np.testing.assert_array_equal(read_image(tmp_path / "grey.png"), pixels[None, :, :, 0])
-    np.testing.assert_array_equal(read_image(tmp_path / "grey.png", colour=True), np.stack([pixels[:, :, 0]] * 3))
+    np.testing.assert_array_equal(read_image(tmp_path / "gray.png"), pixels[None, :, :, 0])
+    np.testing.assert_array_equal(read_image(tmp_path / "gray.png", color=True), np.stack([pixels[:, :, 0]] * 3))
 
 
 def test_a_picture_is_turned_as_its_note_says(tmp_path: Path) -> None:

@@ -206,9 +206,9 @@ def test_wrong_encodings_delimiters_and_files_are_named(tmp_path: Path) -> None:
         read_table(write_text(tmp_path / "a.parquet", "PAR1 nonsense"), label="y")
 
 
-def picture(path: Path, grey: int, mode: str = "RGB") -> Path:
+def picture(path: Path, gray: int, mode: str = "RGB") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new(mode, (6, 4), grey if mode == "L" else (grey, 0, 0)).save(path)
+    Image.new(mode, (6, 4), gray if mode == "L" else (gray, 0, 0)).save(path)
     return path
 
 

@@ -27,7 +27,7 @@ def test_normalizing_is_its_formula_and_leaves_the_right_size_alone() -> None:
     np.testing.assert_allclose(normalized(IMAGES, 40, mean, std).numpy(), expected, atol=1e-5)
 
 
-def test_grey_becomes_three_channels_and_opacity_is_dropped() -> None:
+def test_gray_becomes_three_channels_and_opacity_is_dropped() -> None:
     assert torch.equal(resized(IMAGES[:, :1], 40), torch.from_numpy(IMAGES[:, :1]).float().expand(-1, 3, -1, -1))
     four = np.concatenate([IMAGES, IMAGES[:, :1]], axis=1)
     assert torch.equal(resized(four, 40), torch.from_numpy(IMAGES).float())

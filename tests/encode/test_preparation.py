@@ -60,7 +60,7 @@ def test_texts_without_an_encoder_get_tfidf_and_that_is_said() -> None:
 def test_small_pictures_keep_their_pixels(tmp_path: Path) -> None:
     table = read_table(folder_of(tmp_path, (12, 8), (12, 8), (12, 8)))
     found = prepare(table)
-    assert "from their pixels (at 12×8, in colour)" in found.note
+    assert "from their pixels (at 12×8, in color)" in found.note
     pixels, views = found.apply(table)
     assert views is None
     expected = [np.asarray(Image.open(path)).transpose(2, 0, 1) for path in table.images or []]
@@ -72,12 +72,12 @@ def test_pictures_of_several_sizes_get_the_middle_one(tmp_path: Path) -> None:
     assert prepare(table).apply(table)[0].shape == (3, 1, 10, 14)
 
 
-def test_new_pictures_are_brought_to_the_size_and_the_colours_of_training(tmp_path: Path) -> None:
-    grey = prepare(read_table(folder_of(tmp_path / "grey", (6, 6), (6, 6), mode="L")))
+def test_new_pictures_are_brought_to_the_size_and_the_colors_of_training(tmp_path: Path) -> None:
+    gray = prepare(read_table(folder_of(tmp_path / "gray", (6, 6), (6, 6), mode="L")))
     other = read_table(folder_of(tmp_path / "other", (90, 30)))
-    assert grey.apply(other)[0].shape == (1, 1, 6, 6)
-    colour = prepare(other.first(1), "pixels")
-    assert colour.apply(read_table(tmp_path / "grey"))[0].shape == (2, 3 * 32 * 32)
+    assert gray.apply(other)[0].shape == (1, 1, 6, 6)
+    color = prepare(other.first(1), "pixels")
+    assert color.apply(read_table(tmp_path / "gray"))[0].shape == (2, 3 * 32 * 32)
 
 
 def test_one_large_picture_asks_for_an_encoder_and_says_what_to_install(
@@ -211,9 +211,9 @@ def test_the_shape_of_a_picture_is_known_without_its_pixels(tmp_path: Path) -> N
     note = Image.Exif()
     note[0x0112] = 6  # lies on its side
     Image.new("RGB", (6, 4)).save(tmp_path / "a.png", exif=note)
-    Image.new("L", (6, 4)).save(tmp_path / "grey.png")
+    Image.new("L", (6, 4)).save(tmp_path / "gray.png")
     assert image_file_shape(tmp_path / "a.png") == (3, 6, 4)
-    assert image_file_shape(tmp_path / "grey.png") == (1, 4, 6)
+    assert image_file_shape(tmp_path / "gray.png") == (1, 4, 6)
 
 
 def test_a_table_of_paths_is_read_by_the_same_column_and_its_labels_only_if_asked_for(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from pars import augment
 from pars.data import Dataset, Split
-from pars.engine import Quiet, RunFolder, TrainConfig, Trainer, Watcher
+from pars.engine import Callback, RunFolder, TrainConfig, Trainer
 from pars.method_api import Method
 from pars.models import ModelConfig, build
 
@@ -24,11 +24,11 @@ SHORT = TrainConfig(epochs=4, batch_size=16, lr=0.1, ema=0.9)
 def toy(n: int = 60, *, unlabeled: int = 0, noise: float = 0.3, spread: float = 1.0, seed: int = 0) -> Dataset:
     """Three Gaussian clouds; some labels are wrong, and the last rows have none."""
     rng = np.random.default_rng(seed)
-    centres = 2 * rng.standard_normal((N_CLASSES, N_FEATURES))
+    centers = 2 * rng.standard_normal((N_CLASSES, N_FEATURES))
 
     def split(size: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
         labels = rng.permutation(np.arange(size) % N_CLASSES)
-        return (centres[labels] + spread * rng.standard_normal((size, N_FEATURES))).astype(np.float32), labels
+        return (centers[labels] + spread * rng.standard_normal((size, N_FEATURES))).astype(np.float32), labels
 
     inputs, true = split(n)
     given = np.where(rng.random(n) < noise, rng.integers(N_CLASSES, size=n), true)
@@ -53,7 +53,7 @@ def make_trainer(
     data: Dataset | None = None,
     config: TrainConfig = SHORT,
     folder: Path | None = None,
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
     held_out: npt.NDArray[np.bool_] | None = None,
     seed: int = 0,
     dropout: float = 0.0,
@@ -71,12 +71,12 @@ def make_trainer(
         seed=seed,
         held_out=held_out,
         folder=None if folder is None else RunFolder(folder),
-        watcher=watcher,
+        callback=callback,
         planned=planned,
     )
 
 
-class Recorder(Quiet):
+class Recorder(Callback):
     """Keeps the line of each epoch."""
 
     def __init__(self) -> None:
@@ -95,6 +95,6 @@ def assert_identical(a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> None:
 
 
 def weights(trainer: Trainer) -> dict[str, Tensor]:
-    """Networks, averages and optimisers, without what the method keeps of its own."""
-    kept = ("raw.", "average.", "attached.", "optimiser.")
+    """Networks, averages and optimizers, without what the method keeps of its own."""
+    kept = ("raw.", "average.", "attached.", "optimizer.")
     return {name: tensor for name, tensor in trainer.tensors().items() if name.startswith(kept)}

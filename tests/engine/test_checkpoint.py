@@ -14,10 +14,10 @@ from torch import nn
 from engine.helpers import assert_identical
 from pars.engine.checkpoint import (
     load_module,
-    load_optimiser,
+    load_optimizer,
     load_tensors,
     module_tensors,
-    optimiser_tensors,
+    optimizer_tensors,
     save_tensors,
     with_prefix,
 )
@@ -74,7 +74,7 @@ def test_a_loaded_file_may_be_replaced_while_its_tensors_are_in_use(tmp_path: Pa
     path = tmp_path / "x"
     save_tensors(path, {"a": torch.arange(1000.0)}, {})
     loaded = load_tensors(path)[0]["a"]
-    loaded += 1  # in place, as an optimiser does
+    loaded += 1  # in place, as an optimizer does
     save_tensors(path, {"a": torch.zeros(1000)}, {})
     assert torch.equal(loaded, torch.arange(1000.0) + 1)
     assert torch.equal(load_tensors(path)[0]["a"], torch.zeros(1000))
@@ -133,28 +133,28 @@ def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_a_restored_optimiser_takes_the_same_steps(momentum: float) -> None:
-    def step(module: nn.Module, optimiser: torch.optim.Optimizer, n: int) -> None:
+def test_a_restored_optimizer_takes_the_same_steps(momentum: float) -> None:
+    def step(module: nn.Module, optimizer: torch.optim.Optimizer, n: int) -> None:
         for index in range(n):
             torch.autograd.backward(module(torch.full((2, 3), index + 1.0)).square().mean())
-            optimiser.step()
-            optimiser.zero_grad()
+            optimizer.step()
+            optimizer.zero_grad()
 
     def make() -> tuple[nn.Module, torch.optim.Optimizer]:
         torch.manual_seed(0)
         module = nn.Linear(3, 2)
         return module, torch.optim.SGD(module.parameters(), lr=0.1, momentum=momentum)
 
-    straight, optimiser = make()
-    step(straight, optimiser, 3)
+    straight, optimizer = make()
+    step(straight, optimizer, 3)
     resumed, other = make()
     resumed.load_state_dict(straight.state_dict())
-    saved = {name: tensor.clone() for name, tensor in optimiser_tensors("o.", optimiser).items()}
-    load_optimiser("o.", other, saved, Path("where"))
-    step(straight, optimiser, 3)
+    saved = {name: tensor.clone() for name, tensor in optimizer_tensors("o.", optimizer).items()}
+    load_optimizer("o.", other, saved, Path("where"))
+    step(straight, optimizer, 3)
     step(resumed, other, 3)
     assert_identical(resumed.state_dict(), straight.state_dict())
-    assert len(optimiser_tensors("o.", optimiser)) == (2 if momentum else 0)
+    assert len(optimizer_tensors("o.", optimizer)) == (2 if momentum else 0)
 
 
 @pytest.mark.parametrize(
@@ -167,10 +167,10 @@ def test_a_restored_optimiser_takes_the_same_steps(momentum: float) -> None:
         ("0", ()),
     ],
 )
-def test_the_state_of_another_optimiser_is_refused(name: str, shape: tuple[int, ...]) -> None:
-    optimiser = torch.optim.SGD(nn.Linear(3, 2).parameters(), lr=0.1, momentum=0.9)
-    with pytest.raises(UserError, match=rf"where does not fit the optimiser of its configuration: o.{name} has"):
-        load_optimiser("o.", optimiser, {f"o.{name}": torch.zeros(shape)}, Path("where"))
+def test_the_state_of_another_optimizer_is_refused(name: str, shape: tuple[int, ...]) -> None:
+    optimizer = torch.optim.SGD(nn.Linear(3, 2).parameters(), lr=0.1, momentum=0.9)
+    with pytest.raises(UserError, match=rf"where does not fit the optimizer of its configuration: o.{name} has"):
+        load_optimizer("o.", optimizer, {f"o.{name}": torch.zeros(shape)}, Path("where"))
 
 
 def test_prefixes_do_not_mix() -> None:

@@ -20,8 +20,8 @@ class Disturber(Recorder):
 
 def test_dropout_inside_a_network_is_placed_by_address_whoever_else_draws() -> None:
     alone, disturbed, other = (
-        make_trainer(METHOD, dropout=0.5, plain_views=True, seed=seed, watcher=watcher)
-        for seed, watcher in ((0, None), (0, Disturber()), (1, None))
+        make_trainer(METHOD, dropout=0.5, plain_views=True, seed=seed, callback=callback)
+        for seed, callback in ((0, None), (0, Disturber()), (1, None))
     )
     for trainer in (alone, disturbed, other):
         torch.rand(3)

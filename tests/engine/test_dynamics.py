@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from engine.helpers import N_CLASSES, SHORT, Recorder, assert_identical, make_trainer, toy, weights
 from engine.test_trainer import HELD, Peers
-from pars.engine import Quiet, RunFolder, Trainer, load_tensors
+from pars.engine import Callback, RunFolder, Trainer, load_tensors
 from pars.engine.dynamics import Dynamics, spans
 from pars.engine.predict import BATCH
 from pars.errors import UserError
@@ -27,7 +27,7 @@ LONG = replace(SHORT, epochs=9)
 Floats = npt.NDArray[np.float64]
 
 
-class Answers(Quiet):
+class Answers(Callback):
     """Keeps what the averaged networks answer to the weak views of each epoch: [epochs, n, K]."""
 
     def __init__(self) -> None:
@@ -44,16 +44,16 @@ class Answers(Quiet):
 
 
 def recorded(method: Method, **changes: Any) -> tuple[Trainer, Floats]:
-    watcher = Answers()
-    trainer = make_trainer(method, watcher=watcher, held_out=HELD, **changes)
+    callback = Answers()
+    trainer = make_trainer(method, callback=callback, held_out=HELD, **changes)
     assert len(trainer.labels) <= BATCH
-    watcher.trainer = trainer
+    callback.trainer = trainer
     trainer.run()
-    return trainer, np.stack(watcher.found)
+    return trainer, np.stack(callback.found)
 
 
 def by_loops(answers: Floats, labels: npt.NDArray[np.int64], first: int) -> dict[str, Floats]:
-    """Of each labelled row, one epoch after the other."""
+    """Of each labeled row, one epoch after the other."""
     n = len(labels)
     out = {name: np.zeros(n) for name in ("margin_early_mean", "margin_late_mean", "margin_late_std", "p_mean")}
     out |= {name: np.zeros(n) for name in ("p_std", "agree", "forgotten", "first_agree")}
@@ -97,12 +97,12 @@ def test_dynamics_are_those_of_a_loop_over_epochs(method: Method, first: int) ->
 def test_recording_does_not_change_a_bit_of_training(method: Method, evaluate_every: int) -> None:
     lines, found = [], []
     for every in (0, 1, 2):
-        watcher = Recorder()
+        callback = Recorder()
         config = replace(SHORT, dynamics_every=every, evaluate_every=evaluate_every)
-        trainer = make_trainer(method, config=config, watcher=watcher, held_out=HELD, dropout=0.3)
+        trainer = make_trainer(method, config=config, callback=callback, held_out=HELD, dropout=0.3)
         trainer.run()
         assert (trainer.dynamics is None) == (every == 0)
-        lines.append(watcher.lines)
+        lines.append(callback.lines)
         found.append(weights(trainer))
     assert lines[0] == lines[1] == lines[2]
     assert_identical(found[0], found[1])

@@ -57,11 +57,11 @@ class Weights(Recorder):
 
 
 def watched(method: Method, keep: str, epochs: int = 8, folder: Path | None = None) -> tuple[Trainer, Weights]:
-    watcher = Weights()
+    callback = Weights()
     config = replace(SHORT, epochs=epochs, batch_size=8, ema=0.5, keep=keep)  # type: ignore[arg-type]
     data = toy(noise=0.1, spread=0.5)
-    watcher.trainer = make_trainer(method, data=data, config=config, watcher=watcher, held_out=HELD, folder=folder)
-    return watcher.trainer, watcher
+    callback.trainer = make_trainer(method, data=data, config=config, callback=callback, held_out=HELD, folder=folder)
+    return callback.trainer, callback
 
 
 def test_the_last_weights_stay_unless_asked_otherwise() -> None:

@@ -12,7 +12,7 @@ import torch
 from kills import Killer
 
 from pars.data import DataConfig
-from pars.engine import Quiet, RunFolder, TrainConfig
+from pars.engine import Callback, RunFolder, TrainConfig
 from pars.methods import PARS
 from pars.models import ModelConfig
 from pars.noise import NoiseConfig
@@ -30,13 +30,13 @@ CONFIG = RunConfig(
 KILLS = 5
 
 
-class Tell(Quiet):
+class Tell(Callback):
     """Tells the other end of every finished step."""
 
     def __init__(self, to: Connection) -> None:
         self.to = to
 
-    def step(self, images: int) -> None:
+    def step(self, rows: int) -> None:
         self.to.send_bytes(b".")
 
 
@@ -44,9 +44,9 @@ def work(out: str, to: Connection) -> None:
     """Start the run, or go on with it: what a person would do."""
     torch.set_num_threads(1)
     if RunFolder(Path(out)).config.exists():
-        resume(Path(out), watcher=Tell(to))
+        resume(Path(out), callback=Tell(to))
     else:
-        train(CONFIG, Path(out), watcher=Tell(to))
+        train(CONFIG, Path(out), callback=Tell(to))
 
 
 def outcome(path: Path) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def some_rows(n: int, d: int, n_classes: int = 3, seed: int = 0) -> tuple[torch.
 def refitted(
     x: torch.Tensor, labels: torch.Tensor, penalty: float
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """scikit-learn's ridge regression, once without each labelled row; columns scaled by all of these."""
+    """scikit-learn's ridge regression, once without each labeled row; columns scaled by all of these."""
     known = np.flatnonzero(labels.numpy() >= 0)
     z = x.double().numpy()
     z = (z - z[known].mean(axis=0)) / z[known].std(axis=0)

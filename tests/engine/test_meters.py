@@ -63,7 +63,7 @@ def test_selections_match_counting_row_by_row() -> None:
                 "pseudo_accuracy_noisy": share([p == t for _, t, p, a in seen if not a]),
                 "labels_right_ambiguous": share([g == t for g, t, _, a in seen if a and g >= 0]),
                 "labels_right_noisy": share([g == t for g, t, _, a in seen if not a and g >= 0]),
-                "memorised": share([p == g for g, t, p, _ in seen if g >= 0 and g != t]),
+                "memorized": share([p == g for g, t, p, _ in seen if g >= 0 and g != t]),
             }
         )
     }
@@ -118,7 +118,7 @@ def test_one_step_that_is_not_a_number_shows() -> None:
     assert math.isnan(meter.losses()["a"])
 
 
-def test_accuracy_counts_labelled_rows_only() -> None:
+def test_accuracy_counts_labeled_rows_only() -> None:
     probabilities = torch.eye(4)
     assert accuracy(probabilities, torch.tensor([0, 1, 0, -1])) == pytest.approx(200 / 3)
 

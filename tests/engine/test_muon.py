@@ -20,7 +20,7 @@ def network() -> nn.Module:
     return nn.Sequential(nn.Linear(5, 7), nn.BatchNorm1d(7), nn.ReLU(), nn.Linear(7, 6), nn.ReLU(), nn.Linear(6, 3))
 
 
-def optimiser(module: nn.Module, *, nesterov: bool = True, lr: float = 0.1) -> Muon:
+def optimizer(module: nn.Module, *, nesterov: bool = True, lr: float = 0.1) -> Muon:
     hidden = hidden_weights(module)
     return Muon(module.parameters(), hidden, lr=lr, momentum=0.9, weight_decay=0.01, nesterov=nesterov)
 
@@ -49,7 +49,7 @@ def test_the_size_of_a_gradient_does_not_matter() -> None:
 
 def test_hidden_weights_keep_their_norm_and_move_by_the_learning_rate() -> None:
     module = network()
-    steps = optimiser(module, lr=0.01)
+    steps = optimizer(module, lr=0.01)
     x = torch.randn(32, 5, generator=torch.Generator().manual_seed(0))
     for _ in range(3):
         steps.zero_grad()
@@ -68,7 +68,7 @@ def test_everything_else_moves_as_by_sgd(nesterov: bool) -> None:
     hidden = [name for name, p in theirs.named_parameters() if any(p is h for h in hidden_weights(theirs))]
     assert hidden == ["0.weight", "3.weight"]  # neither BatchNorm's, nor the biases, nor the layer that makes logits
     reference = torch.optim.SGD(theirs.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01, nesterov=nesterov)
-    step = optimiser(ours, nesterov=nesterov)
+    step = optimizer(ours, nesterov=nesterov)
     generator = torch.Generator().manual_seed(1)
     for _ in range(4):
         for p, q in zip(ours.parameters(), theirs.parameters(), strict=True):
@@ -82,7 +82,7 @@ def test_everything_else_moves_as_by_sgd(nesterov: bool) -> None:
 
 def test_weights_without_a_gradient_stay() -> None:
     module = network()
-    step, before = optimiser(module), [p.detach().clone() for p in module.parameters()]
+    step, before = optimizer(module), [p.detach().clone() for p in module.parameters()]
     step.step()
     assert all(torch.equal(p, old) for p, old in zip(module.parameters(), before, strict=True))
 
@@ -95,7 +95,7 @@ def test_its_operations_are_those_torch_counts(shape: tuple[int, ...]) -> None:
     assert counter.get_total_flops() == orthogonal_flop(matrix.shape)
 
 
-def test_operations_of_frozen_weights_and_of_other_optimisers_do_not_count() -> None:
+def test_operations_of_frozen_weights_and_of_other_optimizers_do_not_count() -> None:
     module = build(ModelConfig(name="fast_cnn", width=32), (3, 32, 32), 10, seed=0)
     assert update_flop(module, "sgd") == 0
     assert update_flop(module, "muon") == sum(orthogonal_flop(weight.shape) for weight in hidden_weights(module))
@@ -107,7 +107,7 @@ def test_a_run_counts_them() -> None:
     plain = make_trainer(Supervised(), config=SHORT)
     plain.run()
 
-    muon = make_trainer(Supervised(), config=replace(SHORT, optimiser="muon"))
+    muon = make_trainer(Supervised(), config=replace(SHORT, optimizer="muon"))
     muon.run()
     each = update_flop(muon.nets[0].module, "muon")
     assert each > 0

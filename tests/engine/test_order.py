@@ -30,16 +30,16 @@ def laid_out(
     batch_size: int,
     steps: int | None = None,
     ratio: float = 3.0,
-    unlabelled: int = 0,
+    unlabeled: int = 0,
     held_out: int = 0,
     pool: str = "all",
 ) -> dict[str, Order]:
-    """The batches of a stage on n labelled rows, then unlabelled ones; the last of them are held out."""
+    """The batches of a stage on n labeled rows, then unlabeled ones; the last of them are held out."""
     assert pool in ("all", "labeled")
     stage = Stage("main", 2, no_step, {"unlabeled": Draw("all" if pool == "all" else "labeled", ratio)})
     config = TrainConfig(epochs=2, batch_size=batch_size, steps_per_epoch=steps)
-    labelled = np.arange(held_out, n)
-    (scheduled,) = schedule([stage], lay_out(labelled, np.arange(held_out, n + unlabelled), config, 3), 2)
+    labeled = np.arange(held_out, n)
+    (scheduled,) = schedule([stage], lay_out(labeled, np.arange(held_out, n + unlabeled), config, 3), 2)
     return scheduled.orders({})
 
 
@@ -70,8 +70,8 @@ def test_a_three_times_larger_batch_is_three_whole_passes(n: int, batch_size: in
     assert all(sorted(one) == list(range(n)) for one in passes.tolist())
 
 
-def test_a_given_number_of_steps_cycles_the_labelled_rows() -> None:
-    scheduled = laid_out(40, batch_size=16, steps=11, unlabelled=500)
+def test_a_given_number_of_steps_cycles_the_labeled_rows() -> None:
+    scheduled = laid_out(40, batch_size=16, steps=11, unlabeled=500)
     assert [len(batch) for batch in scheduled["labeled"].epoch(0)] == [16] * 11
     assert set(counts(scheduled["labeled"].epoch(0)).values()) == {4, 5}  # 176 = 4 · 40 + 16
     assert [len(batch) for batch in scheduled["unlabeled"].epoch(0)] == [48] * 11
@@ -104,11 +104,11 @@ def test_every_row_comes_early_as_often_as_late() -> None:
 
 
 def test_pools_hold_what_they_say() -> None:
-    scheduled = laid_out(60, batch_size=16, unlabelled=40, held_out=10)
+    scheduled = laid_out(60, batch_size=16, unlabeled=40, held_out=10)
     for epoch in range(4):
         assert set(counts(scheduled["labeled"].epoch(epoch))) == set(range(10, 60))
         assert set(counts(scheduled["unlabeled"].epoch(epoch))) == set(range(10, 100))
-    own = laid_out(60, batch_size=16, unlabelled=40, pool="labeled")["unlabeled"]
+    own = laid_out(60, batch_size=16, unlabeled=40, pool="labeled")["unlabeled"]
     assert set(counts(own.epoch(0))) == set(range(60))
 
 
@@ -128,8 +128,8 @@ def test_stages_follow_each_other_and_empty_ones_are_left_out() -> None:
 
 
 def test_nothing_to_train_on_is_an_error() -> None:
-    with pytest.raises(UserError, match="no labelled rows"):
-        laid_out(0, batch_size=4, unlabelled=9)
+    with pytest.raises(UserError, match="no labeled rows"):
+        laid_out(0, batch_size=4, unlabeled=9)
 
 
 def test_stages_that_do_not_add_up_are_an_error() -> None:

@@ -23,7 +23,7 @@ CONFIG = TrainConfig(batch_size=16, lr=0.05, ema=0.9, steps_per_epoch=7, dynamic
 # Looks at all rows in each epoch or in one, stages that cost differently, passes beside the step's own, two networks.
 SEVERAL = ("pars", "co-teaching-plus", "mlnt", "md-dyr-sh", "fixmatch", "pes", "disc", "ssr+")
 PASS = NetworkCost(1 / 3, 1.0)
-ROWS = RowCounts(every=100, labelled=100, per_epoch=100, n_classes=3)
+ROWS = RowCounts(every=100, labeled=100, per_epoch=100, n_classes=3)
 TASK = Task(100, 3, torch.arange(100) % 3, 1)
 
 
@@ -41,12 +41,12 @@ def passes_for(method: Method, budget: float) -> Plan:
     return plan_for(method, budget * 100 / 1e15, TASK, ROWS, (PASS,) * method.networks)
 
 
-@pytest.mark.parametrize(("name", "optimiser"), [*((name, "sgd") for name in SEVERAL), ("pars", "muon")])
-def test_a_run_with_few_labels_costs_what_was_planned_and_not_more_than_its_budget(name: str, optimiser: Any) -> None:
+@pytest.mark.parametrize(("name", "optimizer"), [*((name, "sgd") for name in SEVERAL), ("pars", "muon")])
+def test_a_run_with_few_labels_costs_what_was_planned_and_not_more_than_its_budget(name: str, optimizer: Any) -> None:
     method = by_name(name)
     row = trainer_of(method, replace(CONFIG, epochs=30)).learners[0].cost.training
     epochs = 26 if name == "md-dyr-sh" else 12
-    config = replace(CONFIG, optimiser=optimiser, budget=epochs * PER_EPOCH * row * REGISTRY[name].cost / 1e15)
+    config = replace(CONFIG, optimizer=optimizer, budget=epochs * PER_EPOCH * row * REGISTRY[name].cost / 1e15)
     made = plan_of(method, config)
     trainer = trainer_of(made.method, replace(config, epochs=made.epochs), planned=made.by_epoch)
     trainer.run()
@@ -77,7 +77,7 @@ def test_a_run_that_asks_its_teacher_more_in_its_late_part_ends_within_its_budge
 
 
 @pytest.mark.parametrize("name", [name for name, entry in REGISTRY.items() if entry.file != "robust_losses.py"])
-def test_the_costliest_stage_is_as_costly_as_the_catalogue_says(name: str) -> None:
+def test_the_costliest_stage_is_as_costly_as_the_catalog_says(name: str) -> None:
     method = by_name(name)
     found: dict[str, list[float]] = {}
     for stage, passes in epoch_costs(method, 9, ROWS, [PASS] * method.networks):
@@ -126,7 +126,7 @@ def test_a_run_that_costs_more_than_planned_stops_before_its_budget_is_exceeded_
     epoch = PER_EPOCH * trainer_of(method, replace(CONFIG, epochs=1)).learners[0].cost.training
     config = replace(CONFIG, epochs=10, budget=5.5 * epoch / 1e15)
     seen = Recorder()
-    trainer = trainer_of(method, config, planned=[0.7 * epoch] * 10, watcher=seen)
+    trainer = trainer_of(method, config, planned=[0.7 * epoch] * 10, callback=seen)
     trainer.run()
     assert trainer.epoch == 5
     assert [line.get("stopped") for line in seen.lines] == [None] * 4 + ["budget"]

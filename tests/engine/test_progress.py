@@ -10,13 +10,13 @@ import pytest
 from rich.console import Console
 
 from engine.helpers import SHORT, make_trainer, toy
-from pars.engine import watcher
+from pars.engine import show_progress
 from pars.engine.progress import Bar, Lines
 from pars.methods import PARS
 
 
 def test_lines_go_to_stderr_one_per_epoch(capsys: pytest.CaptureFixture[str]) -> None:
-    trainer = make_trainer(PARS(warm_up=2, tau=0.4), data=toy(), watcher=Lines())
+    trainer = make_trainer(PARS(warm_up=2, tau=0.4), data=toy(), callback=Lines())
     trainer.run()
     out, err = capsys.readouterr()
     assert out == ""
@@ -32,7 +32,7 @@ def test_lines_that_nobody_reads_do_not_stop_a_run(monkeypatch: pytest.MonkeyPat
     os.close(read)
     with os.fdopen(write, "w") as pipe:
         monkeypatch.setattr("sys.stderr", pipe)
-        trainer = make_trainer(PARS(warm_up=2), data=toy(), watcher=Lines())
+        trainer = make_trainer(PARS(warm_up=2), data=toy(), callback=Lines())
         trainer.run()
         assert trainer.epoch == SHORT.epochs
         monkeypatch.undo()
@@ -48,7 +48,7 @@ def test_a_title_is_shown_as_it_is() -> None:
 
 
 def test_lines_are_what_a_pipe_gets() -> None:
-    assert type(watcher()) is Lines  # pytest's stderr is no terminal
+    assert type(show_progress()) is Lines  # pytest's stderr is no terminal
 
 
 def test_work_without_epochs_is_counted_in_rows(
@@ -56,7 +56,7 @@ def test_work_without_epochs_is_counted_in_rows(
 ) -> None:
     seconds = iter(range(0, 1000, 4))  # the clock is read when it begins, after a batch, and for each line
     monkeypatch.setattr("time.monotonic", lambda: next(seconds))
-    lines = watcher(epochs=False)
+    lines = show_progress(epochs=False)
     lines.start(100, 20, "encode")
     for _ in range(8):
         lines.step(10)
@@ -74,7 +74,7 @@ def test_work_without_epochs_is_counted_in_rows(
 def test_a_bar_counts_steps_and_shows_the_last_accuracy() -> None:
     text = io.StringIO()
     bar = Bar(Console(file=text, force_terminal=True, width=400))
-    trainer = make_trainer(PARS(warm_up=2), data=toy(), watcher=bar)
+    trainer = make_trainer(PARS(warm_up=2), data=toy(), callback=bar)
     trainer.run()
     assert "16/16" in text.getvalue()
     assert "test " in text.getvalue()

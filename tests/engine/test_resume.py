@@ -13,7 +13,7 @@ import torch
 
 from engine.helpers import SHORT, assert_identical, make_trainer, toy
 from engine.test_trainer import HELD, Peers
-from pars.engine import Interrupted, Quiet, RunFolder, Trainer
+from pars.engine import Callback, Interrupted, RunFolder, Trainer
 from pars.engine.checkpoint import load_tensors, save_tensors
 from pars.errors import UserError
 from pars.method_api import Method
@@ -30,27 +30,27 @@ METHODS: dict[str, dict[str, Any]] = {
     "pars as from pixels": {"method": PARSFast(warm_up=1, tau=0.5, agreement_start=0.6, agreement_tau=0.4)},
     "the paper's pars": {"method": PARSPaper(warm_up=1, tau=0.5)},
     "plain": {"method": Supervised(), "config": replace(SHORT, momentum=0.0, checkpoint_every=3)},
-    "muon": {"method": PARS(warm_up=2, tau=0.5), "config": replace(SHORT, optimiser="muon", nesterov=True)},
+    "muon": {"method": PARS(warm_up=2, tau=0.5), "config": replace(SHORT, optimizer="muon", nesterov=True)},
     "best epoch kept": {"method": PARS(warm_up=1, tau=0.5), "config": replace(SHORT, lr=1.0, keep="best-epoch")},
     "two networks and row state": {"method": Peers(), "dropout": 0.3, "config": replace(SHORT, nesterov=True)},
 }
 
 
-class StopAt(Quiet):
+class StopAt(Callback):
     """Presses Ctrl-C, so to speak, in the course of some step."""
 
     def __init__(self, step: int, times: int = 1) -> None:
         self.left, self.times = step, times
 
-    def step(self, images: int) -> None:
+    def step(self, rows: int) -> None:
         self.left -= 1
         if self.left == 0:
             for _ in range(self.times):
                 signal.raise_signal(signal.SIGINT)
 
 
-def trainer_in(folder: Path, settings: dict[str, Any], watcher: Quiet | None = None) -> Trainer:
-    return make_trainer(**settings, data=toy(), folder=folder, watcher=watcher, held_out=HELD)
+def trainer_in(folder: Path, settings: dict[str, Any], callback: Callback | None = None) -> Trainer:
+    return make_trainer(**settings, data=toy(), folder=folder, callback=callback, held_out=HELD)
 
 
 def outcome(folder: Path) -> tuple[bytes, list[dict[str, Any]]]:
@@ -154,7 +154,7 @@ def test_the_interrupt_handler_is_given_back() -> None:
     make_trainer(Supervised()).run()
     assert signal.getsignal(signal.SIGINT) is before
     with pytest.raises(Interrupted):
-        make_trainer(Supervised(), watcher=StopAt(2)).run()
+        make_trainer(Supervised(), callback=StopAt(2)).run()
     assert signal.getsignal(signal.SIGINT) is before
 
 
@@ -183,8 +183,8 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
         {"note": {"step": -1}},
         {"note": {"work": None}},
         {"note": {"meter": []}},
-        {"lost": "optimiser.0.0.momentum_buffer", "added": {"optimiser.0.0.momentum_buffer": torch.zeros(1)}},
-        {"added": {"optimiser.0.99.momentum_buffer": torch.zeros(1)}},
+        {"lost": "optimizer.0.0.momentum_buffer", "added": {"optimizer.0.0.momentum_buffer": torch.zeros(1)}},
+        {"added": {"optimizer.0.99.momentum_buffer": torch.zeros(1)}},
         {"lost": "raw.0.head.bias"},
         {"lost": "meter.loss/raw"},
         {"added": {"meter.loss/raw": torch.zeros(2)}},

@@ -58,7 +58,7 @@ class Everything(Method):
     def stages(self, task: Task) -> tuple[Stage, ...]:
         chosen = {"labeled": Draw(lambda state: state["chosen"].nonzero()[:, 0])}
         ratio = {"all": Draw("all", lambda state: float(state["chosen"].float().mean()))}
-        adam = {"optimiser": "adam", "lr": 0.01, "schedule": "cosine"}
+        adam = {"optimizer": "adam", "lr": 0.01, "schedule": "cosine"}
         return (
             Stage("first", 1, self.step),
             Stage("head", 1, self.step, ratio, self.choose, restart="head", trains="head", train=adam),
@@ -168,7 +168,7 @@ def test_a_frozen_layer_of_ones_own_stays_frozen() -> None:
 
 def test_a_stage_with_settings_of_its_own_has_a_curve_of_its_own() -> None:
     rates: list[tuple[str, float]] = []
-    own = {"lr": 0.5, "schedule": "cosine", "optimiser": "adam"}
+    own = {"lr": 0.5, "schedule": "cosine", "optimizer": "adam"}
     trainer = make_trainer(
         Staged(laid=(Stage("a", 2, ce), Stage("b", 1, ce, train=own), Stage("c", 1, ce))), data=toy(32)
     )
@@ -177,7 +177,7 @@ def test_a_stage_with_settings_of_its_own_has_a_curve_of_its_own() -> None:
 
     def watched(step: int, curve: Any) -> None:
         update(step, curve)
-        rates.append((type(learner.optimiser).__name__, learner.optimiser.param_groups[0]["lr"]))
+        rates.append((type(learner.optimizer).__name__, learner.optimizer.param_groups[0]["lr"]))
 
     learner.update = watched  # type: ignore[method-assign]
     trainer.run()
@@ -225,13 +225,13 @@ def test_row_parameters_move_by_their_gradient_and_only_where_they_were_used() -
     assert_allclose(trainer.state["label"], expected, rtol=1e-5)
 
 
-def passes(check: Callable[[Epoch], None], *, held_out: Any = None, unlabelled: int = 0) -> list[dict[str, Any]]:
+def passes(check: Callable[[Epoch], None], *, held_out: Any = None, unlabeled: int = 0) -> list[dict[str, Any]]:
     recorder = Recorder()
     make_trainer(
         Staged(laid=(Stage("a", 4, ce, before_epoch=check),)),
-        data=toy(unlabeled=unlabelled),
+        data=toy(unlabeled=unlabeled),
         held_out=held_out,
-        watcher=recorder,
+        callback=recorder,
     ).run()
     return recorder.lines
 
@@ -262,7 +262,7 @@ def test_a_pass_before_an_epoch_is_what_evaluation_says_of_each_row() -> None:
         indices.append((epoch.index, epoch.epochs))
         epoch.note(share=epoch.index / 4)
 
-    lines = passes(check, held_out=HELD, unlabelled=10)
+    lines = passes(check, held_out=HELD, unlabeled=10)
     assert indices == [(0, 4), (1, 4), (2, 4), (3, 4)]
     assert [line["notes"] for line in lines] == [{"share": 0.0}, {"share": 0.25}, {"share": 0.5}, {"share": 0.75}]
 

@@ -1,4 +1,4 @@
-"""The loop: what it minimises, what it may not look at, what it writes, and the seam for other methods."""
+"""The loop: what it minimizes, what it may not look at, what it writes, and the seam for other methods."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_plain_training_is_the_textbook_loop() -> None:
 def test_the_first_losses_of_a_fixed_seed_have_not_changed() -> None:
     # A snapshot, not a truth: it guards refactoring. Whoever changes what a step computes or draws, changes it here.
     seen = Recorder()
-    make_trainer(PARSPaper(warm_up=1, tau=0.5), watcher=seen).run()
+    make_trainer(PARSPaper(warm_up=1, tau=0.5), callback=seen).run()
     trace = [(name, value) for line in seen.lines[:2] for name, value in line["losses"].items()]
     assert [name for name, _ in trace] == ["raw", "raw", "raw_negative", "pseudo", "pseudo_negative", "balance"]
     assert_allclose([value for _, value in trace], SNAPSHOT, rtol=1e-4)
@@ -133,7 +133,7 @@ def test_true_labels_and_the_test_set_do_not_influence_training(method: Method) 
     outcomes, curves = [], []
     for variant in (data, swapped, blind):
         seen = Recorder()
-        trainer = make_trainer(method, data=variant, watcher=seen, held_out=HELD)
+        trainer = make_trainer(method, data=variant, callback=seen, held_out=HELD)
         trainer.run()
         outcomes.append({name: t for name, t in trainer.tensors().items() if not name.startswith("meter.")})
         curves.append([line.get("test") for line in seen.lines])
@@ -143,7 +143,7 @@ def test_true_labels_and_the_test_set_do_not_influence_training(method: Method) 
     assert curves[2] == [None] * 4
 
 
-def test_the_labelled_batch_has_labelled_rows_only_and_held_out_rows_are_nowhere() -> None:
+def test_the_labeled_batch_has_labeled_rows_only_and_held_out_rows_are_nowhere() -> None:
     raw: set[int] = set()
     more: set[int] = set()
 
@@ -212,7 +212,7 @@ def test_the_number_of_networks_must_fit_the_method() -> None:
 
 
 def test_rows_without_any_label_cannot_be_trained_on() -> None:
-    with pytest.raises(UserError, match="no labelled rows"):
+    with pytest.raises(UserError, match="no labeled rows"):
         make_trainer(Supervised(), data=toy(unlabeled=60))
 
 
@@ -238,16 +238,16 @@ def test_the_metrics_say_what_was_done(tmp_path: Path) -> None:
     assert [line["epoch"] for line in lines] == [1, 2, 3, 4, 5, 6]
     assert [line["stage"] for line in lines] == ["warm-up"] * 3 + ["main"] * 3
     assert [("test" in line, "holdout" in line) for line in lines] == [(e in (3, 4, 6),) * 2 for e in range(1, 7)]
-    labelled = 38  # of 48 labelled rows, ten are held out
+    labeled = 38  # of 48 labeled rows, ten are held out
     steps = 3
     assert [line["steps"] for line in lines] == [steps * e for e in range(1, 7)]
-    assert [line["images"] for line in lines] == [labelled * e for e in (1, 2, 3)] + [
-        labelled * 3 + (labelled + 3 * labelled) * e for e in (1, 2, 3)
+    assert [line["images"] for line in lines] == [labeled * e for e in (1, 2, 3)] + [
+        labeled * 3 + (labeled + 3 * labeled) * e for e in (1, 2, 3)
     ]
     cost = trainer.learners[0].cost
-    assert lines[-1]["flop"] == labelled * (15 * cost.training + 9 * cost.forward)
-    assert lines[-1]["selection"]["raw"]["rows"] == labelled
-    assert lines[-1]["selection"]["pseudo"]["rows"] == 3 * labelled
+    assert lines[-1]["flop"] == labeled * (15 * cost.training + 9 * cost.forward)
+    assert lines[-1]["selection"]["raw"]["rows"] == labeled
+    assert lines[-1]["selection"]["pseudo"]["rows"] == 3 * labeled
     names = ["checkpoint.safetensors", "dynamics.safetensors", "metrics.jsonl", "model.safetensors"]
     names += ["rows-main.safetensors", "rows-warm-up.safetensors"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
@@ -256,7 +256,7 @@ def test_the_metrics_say_what_was_done(tmp_path: Path) -> None:
 def test_accuracies_are_those_of_the_raw_and_averaged_weights() -> None:
     seen = Recorder()
     data = toy()
-    trainer = make_trainer(Supervised(), data=data, watcher=seen, held_out=HELD)
+    trainer = make_trainer(Supervised(), data=data, callback=seen, held_out=HELD)
     trainer.run()
     assert data.test is not None
     for name, rows, labels in (
@@ -301,7 +301,7 @@ def test_wrong_labels_hurt_plain_training_more_than_pars() -> None:
     for method in (Supervised(), PARS()):
         seen = Recorder()
         data = toy(200, noise=0.6, spread=0.6)
-        make_trainer(method, data=data, config=config, watcher=seen, plain_views=True).run()
+        make_trainer(method, data=data, config=config, callback=seen, plain_views=True).run()
         accuracies.append(seen.lines[-1]["test"]["ema"])
     assert accuracies[1] > accuracies[0] + 5
     assert accuracies[1] > 80

@@ -73,12 +73,12 @@ def test_what_the_user_sets_is_used() -> None:
         epochs=3,
         batch_size=np.int64(20),
         lr=0.2,
-        train_params={"optimiser": "adam", "weight_decay": 0.0},
+        train_params={"optimizer": "adam", "weight_decay": 0.0},
         views={"dropout_weak": 0.0},
         random_state=0,
     ).fit(x, y)
     train = model.config_.train
-    assert (train.epochs, train.batch_size, train.lr, train.optimiser, train.weight_decay) == (3, 20, 0.2, "adam", 0.0)
+    assert (train.epochs, train.batch_size, train.lr, train.optimizer, train.weight_decay) == (3, 20, 0.2, "adam", 0.0)
     assert model.config_.method.weight == 2.0
     assert model.config_.views.dropout_weak == 0.0
     assert model.model_.networks[0].head.in_features == 5

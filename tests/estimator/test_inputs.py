@@ -42,18 +42,18 @@ def test_polars_frames_are_read_too() -> None:
 @pytest.mark.parametrize("kind", ["str", "category", "object"])
 def test_columns_of_words_are_read_as_categories(kind: str) -> None:
     pd = pytest.importorskip("pandas")
-    colours = np.array(["red", "blue", "green"])
+    colors = np.array(["red", "blue", "green"])
     x, y, _ = clouds(90, d=1)
-    frame = pd.DataFrame({"length": 0 * x[:, 0] + np.arange(90) % 7, "colour": pd.Series(colours[y]).astype(kind)})
+    frame = pd.DataFrame({"length": 0 * x[:, 0] + np.arange(90) % 7, "color": pd.Series(colors[y]).astype(kind)})
     model = PARSClassifier(epochs=20, random_state=0).fit(frame, y)
     assert model.score(frame, y) == 1.0
-    assert model.feature_names_in_.tolist() == ["length", "colour"]
+    assert model.feature_names_in_.tolist() == ["length", "color"]
     assert model.n_features_in_ == 2
     assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(frame), model.predict_proba(frame))
-    strange = frame.assign(colour="mauve")
+    strange = frame.assign(color="mauve")
     assert np.isfinite(model.predict_proba(strange)).all()
     with pytest.raises(ValueError, match="feature names"):
-        model.predict(frame.rename(columns={"colour": "color"}))
+        model.predict(frame.rename(columns={"color": "hue"}))
 
 
 def test_words_where_fit_had_numbers_are_refused_and_so_are_texts() -> None:
@@ -73,9 +73,9 @@ def test_columns_of_huge_and_of_tiny_numbers_are_told_apart_in_float64() -> None
     assert_allclose(model.predict_proba(units), PARSClassifier(**QUICK).fit(x, y).predict_proba(x), atol=1e-3)
 
 
-@pytest.mark.parametrize("colour", [False, True])
-def test_images_are_read_as_images(colour: bool) -> None:
-    images, labels = pictures(colour=colour)
+@pytest.mark.parametrize("color", [False, True])
+def test_images_are_read_as_images(color: bool) -> None:
+    images, labels = pictures(color=color)
     model = PARSClassifier(epochs=6, random_state=0).fit(images, labels)
     assert model.n_features_in_ == images[0].size
     assert type(model.model_.networks[0]).__name__ == "SmallCNN"
@@ -133,7 +133,7 @@ def test_minus_one_is_a_class_unless_said_otherwise() -> None:
     [
         ([1.0, np.nan, 0.0, 1.0], "refuse", "NaN"),
         (["a", None, "b", "a"], "refuse", "row 1 is None; .* unlabeled=None"),
-        ([-1, -1, -1, -1], -1, "all 4 rows are unlabelled"),
+        ([-1, -1, -1, -1], -1, "all 4 rows are unlabeled"),
         ([3, 3, 3, 3], "refuse", "y has 1 class"),
         ([3, -1, 3, -1], -1, "y has 1 class"),
         ([0.5, 1.5, 2.5, 0.1], "refuse", "Unknown label type"),

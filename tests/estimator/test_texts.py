@@ -151,10 +151,10 @@ def test_small_picture_files_are_read_like_the_array_of_their_pixels(files: tupl
 
 def test_an_encoder_reads_files_and_arrays_of_images_alike(files: tuple[list[str], Any]) -> None:
     names, labels = files
-    colour = np.repeat(pictures(40)[0][..., None], 3, axis=3)
-    by_array = PARSClassifier(encoder="pixels", **QUICK).fit(colour, labels)
+    color = np.repeat(pictures(40)[0][..., None], 3, axis=3)
+    by_array = PARSClassifier(encoder="pixels", **QUICK).fit(color, labels)
     assert type(by_array.model_.networks[0]).__name__ == "MLP"
-    assert by_array.score(colour, labels) == by_array.score(colour[::-1], labels[::-1]) > 0.9
+    assert by_array.score(color, labels) == by_array.score(color[::-1], labels[::-1]) > 0.9
     by_file = PARSClassifier(encoder="pixels", **QUICK).fit(names, labels)
     assert by_file.score(names, labels) > 0.9
 

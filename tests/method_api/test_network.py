@@ -68,7 +68,7 @@ def test_statistics_are_tracked_again_after_a_failed_forward() -> None:
     assert all(m.track_running_stats for m in module.modules() if isinstance(m, nn.BatchNorm1d))
 
 
-def test_the_teacher_is_the_average_without_dropout_normalised_by_its_batch() -> None:
+def test_the_teacher_is_the_average_without_dropout_normalized_by_its_batch() -> None:
     module = with_batch_norm()
     net = network(module)
     with torch.no_grad():

@@ -62,7 +62,7 @@ def test_with_something_forgotten_they_do_not() -> None:
 def test_the_rate_is_estimated_near_the_truth_on_rows_it_can_tell_apart() -> None:
     seen, data = Recorder(), toy(300, noise=0.45)  # of three classes: 0.3 are wrong
     config = TrainConfig(epochs=15, batch_size=32, lr=0.1)
-    make_trainer(CoTeaching(), data=data, config=config, watcher=seen).run()
+    make_trainer(CoTeaching(), data=data, config=config, callback=seen).run()
     assert seen.lines[0]["notes"] == {"noise_rate": 0, "forget_rate": 0}
     assert data.train.true_labels is not None
     truth = float((data.train.labels != data.train.true_labels).mean())
@@ -79,4 +79,4 @@ def test_published_settings() -> None:
     half = NoiseConfig(kind="symmetric", rate=0.5, convention="exclusive")
     assert published(Setting("cifar10", half)).build() == CoTeaching(noise_rate=0.5, T_k=10)
     train = published(Setting("cifar100", half)).train
-    assert (train["optimiser"].value, train["decay_from"].value, train["late_momentum"].value) == ("adam", 0.5, 0.1)
+    assert (train["optimizer"].value, train["decay_from"].value, train["late_momentum"].value) == ("adam", 0.5, 0.1)

@@ -21,7 +21,7 @@ from pars.noise import NoiseConfig
 
 N, K = 40, 4
 GIVEN = random_classes(0, N, K)
-GIVEN[-3:] = -1  # unlabelled
+GIVEN[-3:] = -1  # unlabeled
 ROWS = torch.tensor([i for i in range(N) if i % 6])  # the others are held out
 
 
@@ -92,7 +92,7 @@ def test_before_a_row_was_in_a_step_its_label_is_clean() -> None:
     method = DISC()
     state = fresh(method)
     other = next(i for i in ROWS.tolist() if 0 <= GIVEN[i] != GIVEN[5])
-    for row in (5, other):  # two classes are predicted as they are labelled, one row otherwise
+    for row in (5, other):  # two classes are predicted as they are labeled, one row otherwise
         state["weak"][row] = state["strong"][row] = torch.eye(K)[GIVEN[row]]
     state["weak"][7] = state["strong"][7] = torch.eye(K)[(GIVEN[7] + 1) % K]
     method.choose(epoch_of(GIVEN, state, K, rows=ROWS))
@@ -163,7 +163,7 @@ def test_a_batch_of_which_nothing_is_kept_has_no_loss() -> None:
 
 def test_two_equal_views_never_disagree() -> None:
     seen = Recorder()
-    trainer = make_trainer(DISC(warm_up=1, m=0.5), plain_views=True, watcher=seen)
+    trainer = make_trainer(DISC(warm_up=1, m=0.5), plain_views=True, callback=seen)
     trainer.run()
     assert [line["stage"] for line in seen.lines] == ["warm-up", "main", "main", "main"]
     assert "notes" not in seen.lines[0]  # nothing has been predicted yet
@@ -174,7 +174,7 @@ def test_two_equal_views_never_disagree() -> None:
 def test_it_learns_the_clouds_and_corrects_labels() -> None:
     seen = Recorder()
     config = TrainConfig(epochs=12, batch_size=32, lr=0.05, ema=0.9)
-    trainer = make_trainer(DISC(m=0.9, sigma=0.4), data=toy(120, noise=0.4, spread=0.5), config=config, watcher=seen)
+    trainer = make_trainer(DISC(m=0.9, sigma=0.4), data=toy(120, noise=0.4, spread=0.5), config=config, callback=seen)
     trainer.run()
     used = seen.lines[-1]["selection"]["used"]
     assert seen.lines[-1]["test"]["raw"] > 90
@@ -192,7 +192,7 @@ def test_published_settings() -> None:
     assert build("asymmetric", 0.4) == DISC(m=0.95, sigma=0.5, warm_up=20)
     assert build("instance", 0.2) == DISC(m=0.99, sigma=0.3, warm_up=15)
     train = published(Setting("cifar100", NoiseConfig(kind="symmetric", rate=0.8))).train
-    assert (train["optimiser"].value, train["late_momentum"].value) == ("adam", 0.1)
+    assert (train["optimizer"].value, train["late_momentum"].value) == ("adam", 0.1)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Early-learning regularisation against its definition, row by row."""
+"""Early-learning regularization against its definition, row by row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pars.methods.elr import ELR
 from pars.noise import NoiseConfig
 
 
-def test_a_step_is_cross_entropy_and_the_regulariser_towards_averaged_predictions() -> None:
+def test_a_step_is_cross_entropy_and_the_regularizer_towards_averaged_predictions() -> None:
     method, logits, labels = ELR(beta=0.6, weight=2.0, floor=1e-3), random_logits(3), random_labels(3)
     rows = torch.tensor([4, 0, 7, 2, 9])
     old = torch.rand(12, 4, generator=torch.manual_seed(0))
@@ -51,7 +51,7 @@ def test_the_gradient_does_not_flow_into_the_targets() -> None:
     assert_allclose(gradient, expected, rtol=1e-3, atol=1e-6)
 
 
-def test_without_the_regulariser_it_is_cross_entropy() -> None:
+def test_without_the_regularizer_it_is_cross_entropy() -> None:
     config = TrainConfig(epochs=3, batch_size=16, lr=0.1, ema=0.9)
     ours, plain = (make_trainer(m, data=toy(), config=config) for m in (ELR(weight=0.0), Supervised(loss="ce")))
     ours.run()

@@ -33,9 +33,9 @@ def trainer_of(name: str, data: Dataset | None = None, **options: Any) -> Traine
 
 
 @every_method
-def test_it_trains_on_feature_vectors_with_unlabelled_and_held_out_rows(name: str) -> None:
+def test_it_trains_on_feature_vectors_with_unlabeled_and_held_out_rows(name: str) -> None:
     seen = Recorder()
-    trainer = trainer_of(name, watcher=seen)
+    trainer = trainer_of(name, callback=seen)
     before = [{key: t.clone() for key, t in net.module.state_dict().items()} for net in trainer.nets]
     trainer.run()
     assert len(seen.lines) == EPOCHS
@@ -71,7 +71,7 @@ def test_stopped_and_resumed_it_ends_in_the_same_bytes(name: str, tmp_path: Path
     for step in (1, 2 * steps, 3 * steps + 1, 5 * steps - 1):
         folder = tmp_path / str(step)
         with pytest.raises(Interrupted):
-            trainer_of(name, folder=folder, watcher=StopAt(step)).run()
+            trainer_of(name, folder=folder, callback=StopAt(step)).run()
         resumed = trainer_of(name, folder=folder)
         resumed.restore()
         resumed.run()
@@ -124,10 +124,10 @@ def test_what_it_keeps_and_says_of_each_row_has_a_row_per_row(name: str, tmp_pat
 
 @every_algorithm
 def test_its_cost_is_what_its_entry_says(name: str) -> None:
-    """Network passes of the costliest stage, per labelled row and epoch; how rows are split may move it by a third."""
+    """Network passes of the costliest stage, per labeled row and epoch; how rows are split may move it by a third."""
     seen = Recorder()
     data = toy(96)
-    trainer = make_trainer(by_name(name), data=data, config=replace(CONFIG, epochs=12), watcher=seen)
+    trainer = make_trainer(by_name(name), data=data, config=replace(CONFIG, epochs=12), callback=seen)
     work: list[tuple[int, int]] = [(0, 0)]
     log = seen.epoch
 

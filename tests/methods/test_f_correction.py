@@ -85,17 +85,17 @@ def test_with_T_the_identity_it_is_cross_entropy(direction: Any) -> None:
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
-def test_the_minimiser_of_the_expected_loss_is_the_clean_posterior(direction: Any) -> None:
-    """Three inputs with known P(true class | input); labels by T. What is minimised sees the noisy labels only."""
+def test_the_minimizer_of_the_expected_loss_is_the_clean_posterior(direction: Any) -> None:
+    """Three inputs with known P(true class | input); labels by T. What is minimized sees the noisy labels only."""
     clean = torch.tensor([[0.8, 0.1, 0.1], [0.3, 0.5, 0.2], [0.05, 0.15, 0.8]], dtype=torch.float64)
     noisy = clean @ torch.tensor(T3, dtype=torch.float64).reshape(3, 3)
     method = LossCorrection(direction=direction, transition="matrix", matrix=T3)
     state = state_of(method, torch.arange(3), n_classes=3, n_rows=3)
     logits = torch.zeros(3, 3, requires_grad=True)
-    optimiser = torch.optim.LBFGS([logits], max_iter=200, tolerance_grad=1e-9, line_search_fn="strong_wolfe")
+    optimizer = torch.optim.LBFGS([logits], max_iter=200, tolerance_grad=1e-9, line_search_fn="strong_wolfe")
 
     def expected_loss() -> Tensor:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         total = torch.zeros(())
         for i in range(3):
             for y in range(3):
@@ -105,7 +105,7 @@ def test_the_minimiser_of_the_expected_loss_is_the_clean_posterior(direction: An
         torch.autograd.backward(total)
         return total
 
-    optimiser.step(expected_loss)  # type: ignore[no-untyped-call]
+    optimizer.step(expected_loss)  # type: ignore[no-untyped-call]
     assert_allclose(logits.detach().double().softmax(1), clean, atol=2e-3)
     assert (clean - noisy).abs().max() > 0.1  # plain cross-entropy would end there
 
@@ -158,7 +158,7 @@ def estimating(state: dict[str, Tensor], given: Tensor, *, rows: Tensor | None =
     return Epoch((), index, 3, every, given, state["transition"].shape[0], state, np.random.default_rng(0), no_pass)
 
 
-def test_the_matrix_is_estimated_once_from_labelled_rows_that_were_seen() -> None:
+def test_the_matrix_is_estimated_once_from_labeled_rows_that_were_seen() -> None:
     method = LossCorrection(outliers=0.0)
     given = torch.tensor([0, 1, 2, 0, -1, 1, 2])
     state = state_of(method, given, n_classes=3, n_rows=7)
@@ -202,7 +202,7 @@ def test_with_many_rows_the_estimate_comes_near_the_truth() -> None:
     """Well-separated clouds, 30 % of labels drawn at random: T_ii = 0.8, T_ij = 0.1."""
     seen, data = Recorder(), toy(360, spread=0.3)
     config = TrainConfig(epochs=10, batch_size=32, lr=0.05)
-    trainer = make_trainer(LossCorrection(warm_up=5), data=data, config=config, watcher=seen)
+    trainer = make_trainer(LossCorrection(warm_up=5), data=data, config=config, callback=seen)
     trainer.run()
     true = torch.full((3, 3), 0.1) + 0.7 * torch.eye(3)
     found = trainer.state["transition"]
@@ -256,7 +256,7 @@ def test_a_matrix_that_does_not_fit_the_data_is_refused() -> None:
     with pytest.raises(UserError, match=r"method\.matrix has 16 numbers, expected 9 for 3 classes"):
         state_of(of_four_classes(), labels, n_classes=3)
     never = LossCorrection(transition="matrix", matrix=(0.5, 0.5, 0, 0.5, 0.5, 0, 0.5, 0.5, 0))
-    with pytest.raises(UserError, match="says that no row is labelled 2, but some are"):
+    with pytest.raises(UserError, match="says that no row is labeled 2, but some are"):
         state_of(never, labels, n_classes=3)
 
 

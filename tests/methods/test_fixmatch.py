@@ -59,7 +59,7 @@ def test_it_is_pars_without_negatives_balance_and_raw_selection(tau: float) -> N
         warm_up=0,
     )
     data, seen = toy(unlabeled=12), Recorder()
-    ours = make_trainer(FixMatch(tau=tau, mu=2.0), data=data, config=CONFIG, watcher=seen)
+    ours = make_trainer(FixMatch(tau=tau, mu=2.0), data=data, config=CONFIG, callback=seen)
     theirs = make_trainer(as_pars, data=data, config=CONFIG)
     ours.run()
     theirs.run()

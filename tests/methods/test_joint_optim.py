@@ -27,7 +27,7 @@ def task(epochs: int) -> Task:
     return Task(3, 3, torch.tensor([0, 1, -1]), epochs)
 
 
-def test_step_1_learns_soft_labels_under_two_regularisers() -> None:
+def test_step_1_learns_soft_labels_under_two_regularizers() -> None:
     m, logits, labels = JointOptim(alpha=1.5, beta=0.6), random_logits(1), random_labels(1)
     rows = torch.tensor([4, 0, 7, 2, 9])
     soft = torch.rand(12, 4, generator=torch.manual_seed(0)).softmax(1)
@@ -38,7 +38,7 @@ def test_step_1_learns_soft_labels_under_two_regularisers() -> None:
     h = p.mean(axis=0)
     assert_allclose(losses["ce"].item(), -(s * np.log(p)).sum() / 5, rtol=1e-5)
     assert_allclose(losses["entropy"].item(), -0.6 * (p * np.log(p)).sum() / 5, rtol=1e-5)
-    # The public code minimises -Σ π_k log h_k, the paper Σ π_k log(π_k/h_k): they differ by the constant log K.
+    # The public code minimizes -Σ π_k log h_k, the paper Σ π_k log(π_k/h_k): they differ by the constant log K.
     assert_allclose(losses["balance"].item() + 1.5 * math.log(4), -1.5 * np.log(h).mean(), rtol=1e-5)
     assert_allclose(history.mean(step.state, rows), p, rtol=1e-3)
 
@@ -59,7 +59,7 @@ def test_step_2_learns_the_soft_labels_alone() -> None:
     assert_allclose(losses["ce"].item(), expected, rtol=1e-5)
 
 
-def test_without_regularisers_and_new_labels_it_is_cross_entropy() -> None:
+def test_without_regularizers_and_new_labels_it_is_cross_entropy() -> None:
     m = JointOptim(alpha=0.0, beta=0.0, step1=4, update_from=4)
     ours, plain = make_trainer(m), make_trainer(Supervised(loss="ce"))
     ours.run()
@@ -87,7 +87,7 @@ def test_labels_become_the_mean_of_the_last_ten_outputs_of_training(step1: int, 
     for row in range(55):
         expected = torch.stack(said[row][-10:]).mean(0)
         assert_allclose(trainer.state["soft_labels"][row], expected, rtol=1e-3)
-    assert_allclose(trainer.state["soft_labels"][55:], 1 / 3)  # unlabelled
+    assert_allclose(trainer.state["soft_labels"][55:], 1 / 3)  # unlabeled
 
 
 def test_labels_are_the_given_ones_until_they_are_replaced() -> None:

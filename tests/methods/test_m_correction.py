@@ -159,7 +159,7 @@ def test_without_doubts_and_balance_it_is_mixup(variant: str) -> None:
     assert not torch.equal(ours["raw.0.head.weight"], trained(MCorrection(rho=0.0, warm_up=1))["raw.0.head.weight"])
 
 
-def test_the_mixture_is_fitted_to_the_losses_of_labelled_rows_in_evaluation_mode() -> None:
+def test_the_mixture_is_fitted_to_the_losses_of_labeled_rows_in_evaluation_mode() -> None:
     held = np.arange(60) % 7 == 0
     method = MCorrection(warm_up=2)
     trainer = make_trainer(method, data=toy(unlabeled=10), held_out=held, plain_views=True)
@@ -182,7 +182,7 @@ def test_a_fit_of_one_component_keeps_the_last_one() -> None:
     data = toy()
     data = replace(data, train=replace(data.train, labels=np.zeros(60, dtype=np.int64)))
     seen = Recorder()
-    trainer = make_trainer(MCorrection(warm_up=0), data=data, config=TrainConfig(epochs=1, lr=0.0), watcher=seen)
+    trainer = make_trainer(MCorrection(warm_up=0), data=data, config=TrainConfig(epochs=1, lr=0.0), callback=seen)
     nn.init.zeros_(trainer.nets[0].module.head.weight)  # type: ignore[union-attr, arg-type]
     trainer.run()
     assert seen.lines[0]["notes"] == {"kept_last_split": 1.0}

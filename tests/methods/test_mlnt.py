@@ -63,10 +63,10 @@ class Problem:
         total = {name: torch.zeros_like(p, dtype=torch.float64) for name, p in self.module.named_parameters()}
         for labels in self.sets:
             mine = copy.deepcopy(self.module).double().train()
-            optimiser = torch.optim.SGD(mine.parameters(), lr=a)
+            optimizer = torch.optim.SGD(mine.parameters(), lr=a)
             torch.autograd.backward(F.cross_entropy(mine(self.view.double()), labels))
-            optimiser.step()
-            optimiser.zero_grad()
+            optimizer.step()
+            optimizer.zero_grad()
             torch.autograd.backward(self.kl(mine(self.view.double())))
             for name, p in mine.named_parameters():
                 assert p.grad is not None
@@ -131,7 +131,7 @@ def meta_step_of(method: MLNT, p: Problem, *, progress: float = 1.0, seed: int =
 
 
 def test_a_step_follows_cross_entropy_and_the_weighted_meta_gradient() -> None:
-    method, p = MLNT(a=0.5, M=2, eta=0.3, neighbours=3), Problem(flat)
+    method, p = MLNT(a=0.5, M=2, eta=0.3, neighbors=3), Problem(flat)
     step = meta_step_of(method, p)
     p.sets = method.synthetic_labels(meta_step_of(method, p))  # the same draws
     p.teacher = copy.deepcopy(p.module)(p.view).detach().softmax(dim=1)
@@ -147,10 +147,10 @@ def test_a_step_follows_cross_entropy_and_the_weighted_meta_gradient() -> None:
     stepped = []
     for labels in p.sets:
         mine = copy.deepcopy(p.module).double()
-        optimiser = torch.optim.SGD(mine.parameters(), lr=0.5)
-        optimiser.zero_grad()
+        optimizer = torch.optim.SGD(mine.parameters(), lr=0.5)
+        optimizer.zero_grad()
         torch.autograd.backward(F.cross_entropy(mine(p.view.double()), labels))
-        optimiser.step()
+        optimizer.step()
         stepped.append(float(p.kl(mine(p.view.double()).detach())))
     assert_allclose(losses["meta"].item(), 0.3 * np.mean(stepped), rtol=1e-4)
 
@@ -168,7 +168,7 @@ def test_the_meta_loss_begins_late_and_grows(progress: float, weight: float | No
 
 
 def test_synthetic_labels_are_those_of_near_rows_of_the_batch() -> None:
-    method, n = MLNT(M=4, rho=0.4, neighbours=3), 9
+    method, n = MLNT(M=4, rho=0.4, neighbors=3), 9
     labels, features = torch.arange(n), random(20, 6)
     rows = torch.arange(20).flip(0)[:n]
     batch = Batch(rows, labels, lambda *_: torch.zeros(n, 1))

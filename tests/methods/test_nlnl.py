@@ -157,7 +157,7 @@ def test_stages_fill_runs_of_any_length(epochs: int) -> None:
 def test_every_stage_trains_after_every_other() -> None:
     seen = Recorder()
     m, config = NLNL(lengths=(1, 1, 1, 1, 1)), replace(SHORT, epochs=5)
-    trainer = make_trainer(m, data=toy(unlabeled=9), watcher=seen, config=config)
+    trainer = make_trainer(m, data=toy(unlabeled=9), callback=seen, config=config)
     trainer.run()
     assert [line["stage"] for line in seen.lines] == ["NL", "SelNL", "SelPL", "believed", "soft labels"]
     assert trainer.state["history_writes"].tolist() == [1] * 51 + [0] * 9  # of the fourth stage alone

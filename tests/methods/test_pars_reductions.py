@@ -25,13 +25,13 @@ def small_network() -> nn.Module:
 
 
 def draws(n_steps: int) -> list[tuple[dict[str, Tensor], Tensor]]:
-    """Views of a labelled batch and of one three times as large, with labels that can be learnt."""
+    """Views of a labeled batch and of one three times as large, with labels that can be learned."""
     rng = np.random.default_rng(0)
-    centres = 1.5 * rng.standard_normal((N_CLASSES, N_FEATURES))
+    centers = 1.5 * rng.standard_normal((N_CLASSES, N_FEATURES))
     out = []
     for _ in range(n_steps):
         labels, hidden = rng.integers(N_CLASSES, size=8), rng.integers(N_CLASSES, size=24)
-        clean = {"raw": centres[labels], "more": centres[hidden]}
+        clean = {"raw": centers[labels], "more": centers[hidden]}
         views = {
             f"{name}/{view}": torch.tensor(x + noise * rng.standard_normal(x.shape), dtype=torch.float32)
             for name, x in clean.items()
@@ -55,7 +55,7 @@ def fixmatch(module: nn.Module, views: dict[str, Tensor], labels: Tensor) -> tup
 def test_without_negatives_balance_and_raw_selection_it_is_fixmatch() -> None:
     ours, theirs = small_network(), small_network()
     method = PARS(tau=TAU, lambda_N=0, lambda_R=0, robust="ce", raw_weight="one", trust="full", teacher="current")
-    optimisers = [torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9, nesterov=True) for m in (ours, theirs)]
+    optimizers = [torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9, nesterov=True) for m in (ours, theirs)]
     net, shares = Network(ours, copy.deepcopy(ours)), []
     for views, labels in draws(8):
         losses = method.main_step(make_step(views, labels, net=net))
@@ -64,9 +64,9 @@ def test_without_negatives_balance_and_raw_selection_it_is_fixmatch() -> None:
         assert_totals_agree(losses["raw"] + losses["pseudo"], naive)
         torch.autograd.backward(list(losses.values()))
         torch.autograd.backward(naive)
-        for optimiser in optimisers:
-            optimiser.step()
-            optimiser.zero_grad()
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
     assert_identical(ours.state_dict(), theirs.state_dict())
     assert any(0 < share < 1 for share in shares)  # the threshold did choose
 

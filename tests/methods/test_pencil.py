@@ -127,7 +127,7 @@ def test_the_third_stage_has_a_rate_of_its_own_that_never_becomes_zero() -> None
 
     def watched(*args: Any) -> None:
         update(*args)
-        rates.append(trainer.learners[0].optimiser.param_groups[0]["lr"])
+        rates.append(trainer.learners[0].optimizer.param_groups[0]["lr"])
 
     trainer.learners[0].update = watched  # type: ignore[assignment, method-assign]
     trainer.run()

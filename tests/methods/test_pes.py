@@ -32,7 +32,7 @@ from pars.noise import NoiseConfig
 
 N, K = 30, 4
 GIVEN = random_classes(0, N, K)
-GIVEN[:4] = -1  # unlabelled
+GIVEN[:4] = -1  # unlabeled
 ROWS = torch.tensor([i for i in range(N) if i % 5 != 2])  # the others are held out
 SIX = TrainConfig(epochs=6, batch_size=16, lr=0.1, ema=0.9)
 
@@ -161,7 +161,7 @@ class Snapshots(Recorder):
 
 def watched(method: PES, **options: Any) -> Snapshots:
     seen = Snapshots()
-    seen.trainer = make_trainer(method, config=SIX, watcher=seen, **options)
+    seen.trainer = make_trainer(method, config=SIX, callback=seen, **options)
     seen.trainer.run()
     return seen
 

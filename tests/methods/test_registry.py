@@ -20,7 +20,7 @@ from pars.methods import PARS, REGISTRY, PARSPaper, Supervised, by_name
 def test_every_method_trains_on_any_rows(name: str) -> None:
     seen = Recorder()
     data = toy(unlabeled=12)
-    trainer = make_trainer(by_name(name), data=data, config=TrainConfig(epochs=2, batch_size=16, lr=0.1), watcher=seen)
+    trainer = make_trainer(by_name(name), data=data, config=TrainConfig(epochs=2, batch_size=16, lr=0.1), callback=seen)
     before = [{key: t.clone() for key, t in net.module.state_dict().items()} for net in trainer.nets]
     trainer.run()
     assert len(seen.lines) == 2
@@ -44,7 +44,7 @@ def test_names_mean_what_they_say() -> None:
     assert by_name("pars-paper", Setting("cifar10")) == PARSPaper(warm_up=25)
 
 
-def test_supervised_training_minimises_the_mean_loss_on_given_labels() -> None:
+def test_supervised_training_minimizes_the_mean_loss_on_given_labels() -> None:
     logits, labels = random_logits(5), random_labels(5)
     (stage,) = Supervised(loss="ce").stages(Task(n_rows=5, n_classes=4, labels=labels, epochs=7))
     step = make_step(logits, labels)

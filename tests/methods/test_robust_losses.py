@@ -76,7 +76,7 @@ def test_small_data_has_the_parameters_of_ten_classes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["mae", "nce", "nce+mae", "nce+rce", "nfl+mae", "nfl+rce"])
-def test_symmetric_noise_only_shifts_and_scales_what_is_minimised(name: str) -> None:
+def test_symmetric_noise_only_shifts_and_scales_what_is_minimized(name: str) -> None:
     """Σ_k L(p, k) is the same for every prediction p: why these losses are robust (Ghosh et al. 2017)."""
     (stage,) = BY_NAME[name].recipe(Setting()).build().stages(Task(1, 10, torch.tensor([0]), 2))
     sums = []

@@ -97,7 +97,7 @@ def test_a_restart_keeps_corrections_forgets_predictions_and_lowers_tau() -> Non
     state = method.initial_state(Task(n_rows=6, n_classes=2, labels=given, epochs=9))
     state["corrected"] = torch.tensor([1, 1, 0, -1, -1, -1])
     state["predictions"][:] = 1
-    rows = torch.tensor([0, 1, 2, 3, 4])  # the last is held out: of four labelled rows three are corrected
+    rows = torch.tensor([0, 1, 2, 3, 4])  # the last is held out: of four labeled rows three are corrected
     epoch = epoch_of(given, state, 2, rows=rows)
     method.before_epoch(epoch)
     assert state["corrected"].tolist() == [1, 1, 0, -1, -1, -1]
@@ -133,9 +133,9 @@ def test_runs_fill_the_epochs_and_each_but_the_first_begins_anew() -> None:
 def test_each_run_goes_through_the_learning_rate_once_and_ends_with_all_that_was_corrected() -> None:
     config = TrainConfig(epochs=24, batch_size=16, lr=0.1, schedule="steps", milestones=(0.5,), gamma=0.1)
     seen = Recorder()
-    trainer = make_trainer(SELFIE(q=3, noise_rate=0.3), data=toy(120), config=config, watcher=seen)
+    trainer = make_trainer(SELFIE(q=3, noise_rate=0.3), data=toy(120), config=config, callback=seen)
     rates: list[float] = []
-    seen.step = lambda images: rates.append(trainer.learners[0].optimiser.param_groups[0]["lr"])  # type: ignore[method-assign]
+    seen.step = lambda rows: rates.append(trainer.learners[0].optimizer.param_groups[0]["lr"])  # type: ignore[method-assign]
     trainer.run()
     per_run = [round(rate, 6) for rate in np.reshape(rates, (3, 8, 8)).mean(axis=2).ravel().tolist()]
     assert per_run == ([0.1] * 4 + [0.01] * 4) * 3

@@ -1,4 +1,4 @@
-"""SSR: relabelling, the choice of rows and the step against loops; SSR+ follows the weak view, not the reverse."""
+"""SSR: relabeling, the choice of rows and the step against loops; SSR+ follows the weak view, not the reverse."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pars.noise import NoiseConfig
 
 N, K = 30, 4
 GIVEN = random_classes(0, N, K)
-GIVEN[:4] = -1  # unlabelled
+GIVEN[:4] = -1  # unlabeled
 ROWS = torch.tensor([i for i in range(N) if i % 5 != 2])  # the others are held out
 
 
@@ -157,7 +157,7 @@ def test_ssr_has_nothing_attached_and_learns_the_clouds() -> None:
     seen = Recorder()
     data = toy(120, noise=0.5, spread=0.5)
     config = TrainConfig(epochs=8, batch_size=16, lr=0.1, ema=0.9)
-    trainer = make_trainer(SSR(k=10), data=data, config=config, watcher=seen)
+    trainer = make_trainer(SSR(k=10), data=data, config=config, callback=seen)
     trainer.run()
     assert not trainer.nets[0].attached
     assert seen.lines[-1]["test"]["raw"] > 95

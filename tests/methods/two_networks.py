@@ -71,7 +71,7 @@ def alone(index: int, config: TrainConfig = SHORT) -> Trainer:
 
 
 def assert_each_is_trained_alone(both: Trainer) -> None:
-    """Bit for bit: weights, averages, optimisers."""
+    """Bit for bit: weights, averages, optimizers."""
     both.run()
     for index in (0, 1):
         one = alone(index, both.config)

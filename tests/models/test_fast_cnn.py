@@ -41,7 +41,7 @@ def test_it_is_what_it_says(shape: tuple[int, int, int], pools: int) -> None:
 
 
 def multiply_adds(w: int, filters: int) -> float:
-    """Of a 32×32 colour image: positions × inputs × outputs, layer by layer."""
+    """Of a 32×32 color image: positions × inputs × outputs, layer by layer."""
     whitening, head = 31**2 * 12 * filters, 4 * w * 10
     first = 31**2 * 9 * filters * w + 15**2 * 9 * w * w
     second = 15**2 * 9 * w * 4 * w + 7**2 * 9 * (4 * w) ** 2

@@ -43,7 +43,7 @@ def balanced(n: int, n_classes: int) -> np.ndarray[tuple[int], np.dtype[np.int64
         ("pair", 10, 0.45, "inclusive", "auto"),
     ],
 )
-def test_the_realised_confusion_is_the_transition_matrix_within_sampling_error(
+def test_the_realized_confusion_is_the_transition_matrix_within_sampling_error(
     kind: Kind, n_classes: int, rate: float, convention: Convention, asymmetric_map: AsymmetricMap
 ) -> None:
     config = NoiseConfig(kind=kind, rate=rate, convention=convention, asymmetric_map=asymmetric_map)
@@ -66,8 +66,8 @@ def test_the_two_symmetric_conventions_differ_in_what_is_really_wrong(
 ) -> None:
     config = NoiseConfig(kind="symmetric", rate=rate, convention=convention)
     noisy = apply(config, balanced(50_000, n_classes), n_classes, seed=0)
-    assert noisy.record.realised_rate is not None
-    assert abs(noisy.record.realised_rate - really_wrong) < 4 * np.sqrt(0.1 * 0.9 / 50_000)
+    assert noisy.record.realized_rate is not None
+    assert abs(noisy.record.realized_rate - really_wrong) < 4 * np.sqrt(0.1 * 0.9 / 50_000)
 
 
 def test_corrupted_cifar100_labels_reach_every_class() -> None:
@@ -82,23 +82,23 @@ class Marker(np.random.Generator):
         return np.full(size, 999)
 
 
-@given(n=st.integers(0, 300), unlabelled=st.integers(0, 50), rate=st.floats(0, 1))
+@given(n=st.integers(0, 300), unlabeled=st.integers(0, 50), rate=st.floats(0, 1))
 @deterministic
-def test_inclusive_noise_redraws_exactly_int_rn_of_the_labelled_rows(n: int, unlabelled: int, rate: float) -> None:
-    labels = np.concatenate([balanced(n, 7), np.full(unlabelled, -1)])
+def test_inclusive_noise_redraws_exactly_int_rn_of_the_labeled_rows(n: int, unlabeled: int, rate: float) -> None:
+    labels = np.concatenate([balanced(n, 7), np.full(unlabeled, -1)])
     given_labels = corrupt_uniform(labels, 7, rate, Marker(np.random.PCG64(0)))
     assert (given_labels == 999).sum() == int(rate * n)
     assert (given_labels[n:] == -1).all()
 
 
-@given(n=st.integers(0, 300), unlabelled=st.integers(0, 50), rate=st.floats(0, 1))
+@given(n=st.integers(0, 300), unlabeled=st.integers(0, 50), rate=st.floats(0, 1))
 @deterministic
-def test_map_noise_moves_exactly_int_rn_of_the_labelled_rows(n: int, unlabelled: int, rate: float) -> None:
-    labels = np.concatenate([np.full(unlabelled, -1), balanced(n, 7)])
+def test_map_noise_moves_exactly_int_rn_of_the_labeled_rows(n: int, unlabeled: int, rate: float) -> None:
+    labels = np.concatenate([np.full(unlabeled, -1), balanced(n, 7)])
     everybody_moves = (np.arange(7) + 1) % 7
     given_labels = corrupt_by_map(labels, everybody_moves, rate, np.random.default_rng(0))
     assert (given_labels != labels).sum() == int(rate * n)
-    assert (given_labels[:unlabelled] == -1).all()
+    assert (given_labels[:unlabeled] == -1).all()
 
 
 def test_the_chosen_rows_are_not_the_first_ones() -> None:
@@ -113,8 +113,8 @@ def test_the_cifar10_map_touches_five_classes_and_no_other() -> None:
     noisy = apply(NoiseConfig(kind="asymmetric", rate=0.4), balanced(50_000, 10), 10, seed=0)
     wrong = np.array(noisy.record.confusion) * (1 - np.eye(10, dtype=int))
     assert np.flatnonzero(wrong.sum(axis=1)).tolist() == [2, 3, 4, 5, 9]
-    assert noisy.record.realised_rate is not None
-    assert abs(noisy.record.realised_rate - 0.2) < 0.01
+    assert noisy.record.realized_rate is not None
+    assert abs(noisy.record.realized_rate - 0.2) < 0.01
 
 
 def test_blocks_and_superclasses_are_groups_of_five_and_differ() -> None:
@@ -155,9 +155,9 @@ def test_a_class_of_probability_zero_is_never_drawn(seed: int, n_classes: int) -
     transition /= transition.sum(axis=1, keepdims=True)
     labels = rng.integers(-1, n_classes, 500)
     given_labels = corrupt_by_matrix(labels, transition, rng)
-    labelled = labels >= 0
-    assert (transition[labels[labelled], given_labels[labelled]] > 0).all()
-    assert (given_labels[~labelled] == -1).all()
+    labeled = labels >= 0
+    assert (transition[labels[labeled], given_labels[labeled]] > 0).all()
+    assert (given_labels[~labeled] == -1).all()
 
 
 class Constant(np.random.Generator):
@@ -198,14 +198,14 @@ def test_noise_repeats_with_its_seed_and_changes_with_it(kind: Kind) -> None:
 
 @pytest.mark.parametrize("kind", ["symmetric", "asymmetric", "pair", "instance"])
 @pytest.mark.parametrize("convention", ["inclusive", "exclusive"])
-def test_unlabelled_rows_stay_so_and_do_not_count(kind: Kind, convention: Convention) -> None:
+def test_unlabeled_rows_stay_so_and_do_not_count(kind: Kind, convention: Convention) -> None:
     true_labels = balanced(4000, 10)
     true_labels[::4] = -1
     config = NoiseConfig(kind=kind, rate=0.5, convention=convention)
     noisy = apply(config, true_labels, 10, seed=0, inputs=np.random.default_rng(0).random((4000, 3)))
     assert ((noisy.labels == -1) == (true_labels == -1)).all()
-    assert noisy.record.n_labelled == 3000 == np.sum(np.array(noisy.record.confusion))
-    assert noisy.record.realised_rate == (noisy.labels != true_labels).sum() / 3000 > 0.15
+    assert noisy.record.n_labeled == 3000 == np.sum(np.array(noisy.record.confusion))
+    assert noisy.record.realized_rate == (noisy.labels != true_labels).sum() / 3000 > 0.15
 
 
 @pytest.mark.parametrize("kind", ["symmetric", "asymmetric", "pair", "instance"])
@@ -215,4 +215,4 @@ def test_a_rate_of_zero_changes_nothing(kind: Kind, convention: Convention) -> N
     config = NoiseConfig(kind=kind, convention=convention)
     noisy = apply(config, true_labels, 10, seed=0, inputs=np.random.default_rng(0).random((2000, 3)))
     assert (noisy.labels == true_labels).all()
-    assert noisy.record.realised_rate == 0
+    assert noisy.record.realized_rate == 0

@@ -36,8 +36,8 @@ def test_no_noise_is_recorded_as_such() -> None:
         convention=None,
         rate=0.0,
         seed=None,
-        realised_rate=0.0,
-        n_labelled=6,
+        realized_rate=0.0,
+        n_labeled=6,
         confusion=((2, 0, 0), (0, 2, 0), (0, 0, 2)),
         sha256=hashlib.sha256(struct.pack("<6q", *TRUE.tolist())).hexdigest(),
     )
@@ -64,14 +64,14 @@ def test_the_record_says_which_convention_was_used(
 def test_the_record_counts_true_labels_in_rows_and_given_ones_in_columns() -> None:
     record = apply(NoiseConfig(kind="file"), TRUE, 3, seed=0, file_labels=[1, 1, 2, 1, 0, -1]).record
     assert record.confusion == ((0, 2, 0), (1, 1, 0), (0, 0, 1))
-    assert record.n_labelled == 5
-    assert record.realised_rate == 3 / 5
+    assert record.n_labeled == 5
+    assert record.realized_rate == 3 / 5
     assert (record.rate, record.seed) == (None, None)
 
 
 def test_a_record_without_truth_does_not_say_how_wrong_labels_are() -> None:
     record = describe(None, np.array([0, 1, -1, 2]), 3, kind="none")
-    assert (record.realised_rate, record.confusion, record.n_labelled) == (None, None, 3)
+    assert (record.realized_rate, record.confusion, record.n_labeled) == (None, None, 3)
     assert NoiseRecord.from_json(record.to_json()) == record
 
 
@@ -165,7 +165,7 @@ def test_labels_from_a_file_become_the_given_ones(tmp_path: Path, suffix: str, l
 def test_file_labels_do_not_label_withheld_rows() -> None:
     noisy = apply(NoiseConfig(kind="file"), np.array([0, -1, 1]), 2, seed=0, file_labels=np.array([1, 1, 1]))
     assert noisy.labels.tolist() == [1, -1, 1]
-    assert noisy.record.realised_rate == 0.5
+    assert noisy.record.realized_rate == 0.5
 
 
 @pytest.mark.parametrize(

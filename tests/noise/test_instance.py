@@ -23,7 +23,7 @@ def prototypes(n: int = 6000, n_classes: int = 5, n_kinds: int = 8) -> tuple[Int
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.1, 0.2, 0.4, 0.6, 0.9, 1.0])
-def test_the_realised_rate_is_the_rate(rate: float) -> None:
+def test_the_realized_rate_is_the_rate(rate: float) -> None:
     labels, _, features = prototypes()
     given_labels = corrupt_by_features(labels, features, 5, rate, np.random.default_rng(0))
     sigma = np.sqrt(rate * (1 - rate) / len(labels))
@@ -38,26 +38,26 @@ def test_rows_that_look_alike_are_mistaken_for_the_same_class() -> None:
     labels, kinds, features = prototypes()
     given_labels = corrupt_by_features(labels, features, 5, 0.5, np.random.default_rng(0))
     wrong = given_labels != labels
-    alike, favourites = [], set()
+    alike, favorites = [], set()
     for kind in range(8):
         targets = given_labels[wrong & (kinds == kind) & (labels == 0)]
         alike.append(most_common_share(targets, 5))
-        favourites.add(int(np.bincount(targets, minlength=5).argmax()))
+        favorites.add(int(np.bincount(targets, minlength=5).argmax()))
     assert np.mean(alike) > 0.85  # one of four other classes takes nearly all
-    assert len(favourites) >= 2  # and which one depends on the kind
+    assert len(favorites) >= 2  # and which one depends on the kind
     assert most_common_share(given_labels[wrong & (labels == 0)], 5) < 0.7
 
 
 def test_the_projection_differs_between_true_classes() -> None:
     labels, kinds, features = prototypes()
     given_labels = corrupt_by_features(labels, features, 5, 1.0, np.random.default_rng(0))
-    favourite = {
+    favorite = {
         (c, k): np.bincount(given_labels[(labels == c) & (kinds == k)], minlength=5).argmax()
         for c in (0, 1)
         for k in range(8)
     }
-    # with one projection for all, the favourites of classes 0 and 1 could differ only where they are 0 or 1 themselves
-    assert any(favourite[0, k] != favourite[1, k] and {favourite[0, k], favourite[1, k]} <= {2, 3, 4} for k in range(8))
+    # with one projection for all, the favorites of classes 0 and 1 could differ only where they are 0 or 1 themselves
+    assert any(favorite[0, k] != favorite[1, k] and {favorite[0, k], favorite[1, k]} <= {2, 3, 4} for k in range(8))
 
 
 def test_features_without_information_spread_the_mistakes_evenly() -> None:

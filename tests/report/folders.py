@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 
 CLASSES = ("zebra", "ant, red", "moth")  # not in the order of the alphabet, and one with a comma
 N = 1000
-UNLABELLED = 200  # the last rows
+UNLABELED = 200  # the last rows
 WARM_UP, EPOCHS = 12, 30
 TAU = 0.95
 
@@ -49,7 +49,7 @@ def labels(seed: int = 0) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     rng = np.random.default_rng(seed)
     true = rng.integers(3, size=N)
     given = np.where(rng.random(N) < 0.5, rng.integers(3, size=N), true)
-    given[-UNLABELLED:] = -1
+    given[-UNLABELED:] = -1
     return given, true
 
 
@@ -81,7 +81,7 @@ def epoch(number: int) -> dict[str, Any]:
         "pseudo_accuracy_noisy": 0.45 + 0.1 * t,
         "labels_right_ambiguous": 0.0 if number == 1 else 0.7 - 0.05 * t,
         "labels_right_noisy": 0.6 - 0.3 * t,
-        "memorised": 0.3 - 0.2 * t,
+        "memorized": 0.3 - 0.2 * t,
     }
     pseudo = raw | {"rows": 2400.0, "ambiguous": 1200.0 + 30 * number, "noisy": 1200.0 - 30 * number}
     line: dict[str, Any] = {
@@ -118,14 +118,14 @@ def write_labels(path: Path, *, truth: bool = True) -> None:
 
 def noise() -> dict[str, Any]:
     given, true = labels()
-    labelled = given >= 0
+    labeled = given >= 0
     return {
         "kind": "symmetric",
         "convention": "inclusive",
         "rate": 0.5,
         "seed": 3,
-        "realised_rate": float((given != true)[labelled].mean()),
-        "n_labelled": int(labelled.sum()),
+        "realized_rate": float((given != true)[labeled].mean()),
+        "n_labeled": int(labeled.sum()),
         "confusion": [[0, 0, 0]] * 3,
         "sha256": "",
     }

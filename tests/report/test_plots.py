@@ -29,8 +29,8 @@ def blind(tmp_path_factory: pytest.TempPathFactory) -> report.Run:
     return report.read_run(folders.write_run(tmp_path_factory.mktemp("runs") / "run", truth=False))
 
 
-def heights(axes: Axes, colour: str) -> list[float]:
-    bars = [p for p in axes.patches if isinstance(p, Rectangle) and to_hex(p.get_facecolor()) == colour.lower()]
+def heights(axes: Axes, color: str) -> list[float]:
+    bars = [p for p in axes.patches if isinstance(p, Rectangle) and to_hex(p.get_facecolor()) == color.lower()]
     return [bar.get_height() for bar in sorted(bars, key=Rectangle.get_x)]
 
 
@@ -45,17 +45,17 @@ def stage_marks(axes: Axes) -> list[float]:
     return [x[0] for x in (list(np.asarray(line.get_xdata())) for line in axes.lines) if len(x) == 2 and x[0] == x[1]]
 
 
-def test_every_labelled_row_is_in_one_bar_of_each_panel_by_whether_its_label_is_right(run: report.Run) -> None:
+def test_every_labeled_row_is_in_one_bar_of_each_panel_by_whether_its_label_is_right(run: report.Run) -> None:
     given, true = folders.labels()
     figure = report.confidence_histograms_figure(run)
     assert len(figure.axes) == 4
     stages = [folders.rows(5, seed=1), folders.rows(20, seed=2)]
     for index, axes in enumerate(figure.axes):
         values = stages[index % 2]["confidence" if index < 2 else "given_label_confidence"]
-        for colour, rows in ((BLUE, given == true), (VERMILLION, (given >= 0) & (given != true))):
+        for color, rows in ((BLUE, given == true), (VERMILLION, (given >= 0) & (given != true))):
             expected = np.bincount(np.minimum(values[rows].astype(np.float64) * 40, 39).astype(int), minlength=40)
-            assert heights(axes, colour) == expected.tolist()
-            assert sum(heights(axes, colour)) == rows.sum()
+            assert heights(axes, color) == expected.tolist()
+            assert sum(heights(axes, color)) == rows.sum()
 
 
 def test_the_threshold_of_the_configuration_is_marked_with_the_shares_above_it(run: report.Run) -> None:
@@ -68,9 +68,9 @@ def test_the_threshold_of_the_configuration_is_marked_with_the_shares_above_it(r
     assert f"{100 * above[(given >= 0) & (given != true)].mean():.1f} % of wrong labels" in words
 
 
-def test_without_true_labels_there_is_one_histogram_of_all_labelled_rows(blind: report.Run) -> None:
+def test_without_true_labels_there_is_one_histogram_of_all_labeled_rows(blind: report.Run) -> None:
     for axes in report.confidence_histograms_figure(blind).axes:
-        assert sum(heights(axes, BLUE)) == folders.N - folders.UNLABELLED
+        assert sum(heights(axes, BLUE)) == folders.N - folders.UNLABELED
         assert not heights(axes, VERMILLION)
     above = (folders.rows(5, seed=1)["confidence"] > folders.TAU)[folders.labels()[0] >= 0].mean()
     words = report.confidence_histograms_figure(blind).axes[0].texts[0].get_text()
@@ -85,7 +85,7 @@ def test_rows_whose_truth_is_unknown_are_a_group_of_their_own(run: report.Run) -
         run.path, run.config, run.noise, report.Labels(run.labels.names, run.labels.given, true), stages=run.stages
     )
     axes = report.confidence_histograms_figure(partly).axes[0]
-    assert sum(p.get_height() for p in axes.patches if isinstance(p, Rectangle)) == folders.N - folders.UNLABELLED
+    assert sum(p.get_height() for p in axes.patches if isinstance(p, Rectangle)) == folders.N - folders.UNLABELED
     assert sum(heights(axes, "#6b6b6b")) == 50
 
 
@@ -104,7 +104,7 @@ def test_accuracy_curves_hold_the_measured_epochs_only(run: report.Run) -> None:
 
 
 def test_selection_curves_show_shares_and_a_gap_where_a_set_was_empty(run: report.Run) -> None:
-    ambiguous, predictions, labels, memorised = report.selection_curves_figure(run).axes
+    ambiguous, predictions, labels, memorized = report.selection_curves_figure(run).axes
     raw, pseudo = (np.asarray(line.get_ydata()) for line in ambiguous.lines[1:])
     np.testing.assert_allclose(raw[[0, 14, 29]], [0, 50, 100])
     np.testing.assert_allclose(pseudo, [100 * (1200 + 30 * number) / 2400 for number in range(13, 31)])
@@ -112,8 +112,8 @@ def test_selection_curves_show_shares_and_a_gap_where_a_set_was_empty(run: repor
     assert np.isnan(right[0])
     np.testing.assert_allclose(right[1:], [98 - 5 * number / 30 for number in range(2, 31)])
     assert np.isnan(curves(labels)["of noisy rows"][1]).tolist() == [False] * 29 + [True]
-    learnt = np.asarray(memorised.lines[1].get_ydata())
-    np.testing.assert_allclose(learnt, [30 - 20 * number / 30 for number in range(1, 31)])
+    learned = np.asarray(memorized.lines[1].get_ydata())
+    np.testing.assert_allclose(learned, [30 - 20 * number / 30 for number in range(1, 31)])
     assert [stage_marks(axes) for axes in (ambiguous, labels)] == [[12], [12]]
 
 

@@ -47,9 +47,9 @@ def test_a_label_is_right_or_wrong_by_labels_csv_and_neither_where_it_is_missing
 def test_the_label_is_predicted_where_both_probabilities_are_the_same(tmp_path: Path) -> None:
     run = read_run(folders.write_run(tmp_path / "run"))
     given, _ = folders.labels()
-    labelled = given >= 0
+    labeled = given >= 0
     expected = folders.rows(5, seed=1)["predicted"] == given
-    np.testing.assert_array_equal(run.stages["warm-up"].agrees[labelled], expected[labelled])
+    np.testing.assert_array_equal(run.stages["warm-up"].agrees[labeled], expected[labeled])
 
 
 def test_an_unfinished_run_is_read_as_far_as_it_came(tmp_path: Path) -> None:

@@ -44,13 +44,13 @@ def test_what_was_trained_is_told_from_the_folder(run: report.Run) -> None:
     assert facts["data"] == {
         "name": "my[red]data.npz",
         "rows": 1000,
-        "labelled": 800,
+        "labeled": 800,
         "classes": 3,
         "truth_known": True,
         "holdout": 0.1,
     }
     assert facts["noise"]["rate"] == 0.5
-    assert facts["noise"]["realised_rate"] == pytest.approx(1 - (given == true)[:800].mean())
+    assert facts["noise"]["realized_rate"] == pytest.approx(1 - (given == true)[:800].mean())
     assert facts["cost"] == {
         "images": 24_000,
         "flop": 7.5e13,
@@ -86,7 +86,7 @@ def test_stages_carry_their_ends_their_selection_and_their_rows(run: report.Run)
         "label_is_predicted": pytest.approx(100 * (record["predicted"] == given)[wrong].mean()),
         "ambiguous": pytest.approx(100 * (record["confidence"][wrong] > 0.95).mean()),
     }
-    assert main["rows"]["labelled"]["rows"] == 800
+    assert main["rows"]["labeled"]["rows"] == 800
 
 
 def test_the_summary_is_json(run: report.Run) -> None:
@@ -108,8 +108,8 @@ def test_only_settings_that_differ_from_given_defaults_are_changed(run: report.R
 def test_the_overview_says_it_all(run: report.Run) -> None:
     text = rendered(report.overview(run))
     for words in (
-        "my[red]data.npz: 1 000 rows, 800 labelled, 3 classes, 10 % of the labels held out",
-        "symmetric (inclusive), nominal 50 %, realised 33.38 % of 800 labels wrong",
+        "my[red]data.npz: 1 000 rows, 800 labeled, 3 classes, 10 % of the labels held out",
+        "symmetric (inclusive), nominal 50 %, realized 33.38 % of 800 labels wrong",
         "PARS: tau = 0.95, lambda_S = 1, robust = 10*nce+mae, pseudo = true",
         "network   small_cnn ",
         "30 of 30 epochs, finished · 24 000 images, 0.075 PFLOP",
@@ -155,8 +155,8 @@ def test_the_table_of_the_demo_is_whole_at_80_columns() -> None:
 def test_without_truth_nothing_is_said_about_it(tmp_path: Path) -> None:
     blind = report.read_run(folders.write_run(tmp_path / "run", truth=False))
     facts = report.summary(blind)
-    assert facts["noise"]["realised_rate"] is None
-    assert set(facts["stages"][0]["rows"]) == {"labelled"}
+    assert facts["noise"]["realized_rate"] is None
+    assert set(facts["stages"][0]["rows"]) == {"labeled"}
     text = rendered(report.overview(blind))
     assert "how many labels are wrong is not known" in text
     assert "predictions right" not in text

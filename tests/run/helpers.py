@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pars.data import DataConfig, Dataset, Split, channel_statistics
-from pars.engine import Quiet, TrainConfig
+from pars.engine import Callback, TrainConfig
 from pars.models import ModelConfig
 from pars.noise import NoiseConfig
 from pars.run import RunConfig
@@ -33,12 +33,12 @@ def images(n: int, n_classes: int = 10, *, n_test: int = 8, seed: int = 0) -> Da
 def features(n: int = 60, *, seed: int = 0, truth: bool = True, wrong: float = 0.0) -> Dataset:
     """Three clouds in columns of very different units; a share of the given labels is drawn again."""
     rng = np.random.default_rng(seed)
-    centres = 3 * rng.standard_normal((3, 4))
+    centers = 3 * rng.standard_normal((3, 4))
     scale, shift = np.array([1e-3, 1.0, 1e3, 1.0]), np.array([0.0, 50.0, -2e3, 0.0])
 
     def split(rows: int) -> Split:
         labels = rng.permutation(np.arange(rows) % 3)
-        inputs = (centres[labels] + rng.standard_normal((rows, 4))) * scale + shift
+        inputs = (centers[labels] + rng.standard_normal((rows, 4))) * scale + shift
         return Split(inputs.astype(np.float32), labels, labels.copy())
 
     train, test = split(n), split(30)
@@ -71,7 +71,7 @@ def write_npz(path: Path, dataset: Dataset) -> Path:
     return path
 
 
-class StopAfter(Quiet):
+class StopAfter(Callback):
     """As if killed right after an epoch was saved."""
 
     def __init__(self, epoch: int) -> None:

@@ -25,7 +25,7 @@ CONFIG = tiny(train=replace(tiny().train, budget=(3 * STEP + 3 * MAIN + STEP / 2
 
 def test_flop_by_stage_is_what_the_passes_of_each_stage_cost(tmp_path: Path) -> None:
     told: list[str] = []
-    result = run.train(CONFIG, tmp_path / "run", tell=told.append)
+    result = run.train(CONFIG, tmp_path / "run", log=told.append)
     assert result["flop_by_stage"] == {"warm-up": 3 * STEP, "main": 3 * MAIN}
     assert result["flop"] == 3 * STEP + 3 * MAIN
     assert "buys 6 epochs (warm-up 3, main 3)" in told[0]
@@ -39,9 +39,9 @@ def test_flop_by_stage_is_what_the_passes_of_each_stage_cost(tmp_path: Path) -> 
 def test_the_plan_is_in_the_folder_and_a_killed_run_goes_on_by_it(tmp_path: Path) -> None:
     run.train(CONFIG, tmp_path / "whole")
     with pytest.raises(Killed):
-        run.train(CONFIG, tmp_path / "killed", watcher=StopAfter(2))
+        run.train(CONFIG, tmp_path / "killed", callback=StopAfter(2))
     with pytest.raises(Killed):
-        run.resume(tmp_path / "killed", watcher=StopAfter(4))
+        run.resume(tmp_path / "killed", callback=StopAfter(4))
     run.resume(tmp_path / "killed")
     whole, killed = snapshot(tmp_path / "whole"), snapshot(tmp_path / "killed")
     assert killed == whole
@@ -55,7 +55,7 @@ def test_the_plan_is_in_the_folder_and_a_killed_run_goes_on_by_it(tmp_path: Path
 @pytest.mark.parametrize("text", [None, "{}", '{"stages": 3}', '{"stages": [{"epochs": 5, "usual": 1.0}]}'])
 def test_a_plan_that_is_missing_or_damaged_is_named(text: str | None, tmp_path: Path) -> None:
     with pytest.raises(Killed):
-        run.train(CONFIG, tmp_path / "run", watcher=StopAfter(1))
+        run.train(CONFIG, tmp_path / "run", callback=StopAfter(1))
     path = tmp_path / "run" / "plan.json"
     path.unlink() if text is None else path.write_text(text)
     with pytest.raises(UserError, match=r"plan\.json is (missing|damaged)"):

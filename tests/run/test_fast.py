@@ -50,7 +50,7 @@ def test_the_fast_recipes_train_a_fast_network_with_light_views(name: str) -> No
     config = run.preset(name)(SYMMETRIC)
     assert config.model == ModelConfig(name="fast_cnn", width=32)
     train = config.train
-    assert (train.optimiser, train.lr, train.momentum) == ("muon", 0.04, 0.9)
+    assert (train.optimizer, train.lr, train.momentum) == ("muon", 0.04, 0.9)
     assert train.batch_size == (64 if "low-resource" in name else 256)
     assert (train.nesterov, train.weight_decay) == (True, 5e-4)
     assert (train.ema, train.ema_ramp) == (0.99, True)
@@ -66,7 +66,7 @@ def test_an_epoch_of_fixmatch_costs_two_of_cross_entropy(tmp_path: Path) -> None
     spent = []
     for name in ("ce", "fixmatch"):
         config = run.preset("cifar10-fast")(SYMMETRIC, name)
-        train = replace(config.train, epochs=1, batch_size=16, optimiser="sgd", dynamics_every=0)
+        train = replace(config.train, epochs=1, batch_size=16, optimizer="sgd", dynamics_every=0)
         config = replace(config, model=replace(config.model, width=4), train=train)
         spent.append(run.train(config, tmp_path / name, dataset=images(64))["flop"])
     assert spent[1] == 2 * spent[0]
@@ -198,7 +198,7 @@ def test_stopped_in_either_stage_and_resumed_it_ends_the_same(tmp_path: Path) ->
     for step in (2, 6):
         folder = tmp_path / str(step)
         with pytest.raises(Interrupted):
-            run.train(config, folder, dataset=dataset, watcher=StopAt(step))
+            run.train(config, folder, dataset=dataset, callback=StopAt(step))
         run.resume(folder, dataset=dataset)
         assert (folder / "model.safetensors").read_bytes() == (tmp_path / "whole" / "model.safetensors").read_bytes()
 
@@ -211,7 +211,7 @@ def test_with_winograd_convolutions_it_resumes_the_same_and_predicts_without_a_c
     winograd = replace(config, model=replace(config.model, width=8, convolution="winograd"))
     run.train(winograd, tmp_path / "whole", dataset=dataset)
     with pytest.raises(Interrupted):
-        run.train(winograd, tmp_path / "stopped", dataset=dataset, watcher=StopAt(6))
+        run.train(winograd, tmp_path / "stopped", dataset=dataset, callback=StopAt(6))
     run.resume(tmp_path / "stopped", dataset=dataset)
     model = "model.safetensors"
     assert (tmp_path / "stopped" / model).read_bytes() == (tmp_path / "whole" / model).read_bytes()
@@ -243,7 +243,7 @@ def test_gradients_of_gradients_take_direct_convolutions(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("method", ["joint-optim", "pes", "mlnt", "ssr"])
 def test_methods_that_begin_anew_or_use_features_train_it(method: str, tmp_path: Path) -> None:
-    """Joint optimisation draws all weights anew, PES the head; SSR reads features; MLNT has gradients of gradients."""
+    """Joint optimization draws all weights anew, PES the head; SSR reads features; MLNT has gradients of gradients."""
     config = run.preset("cifar10-fast")(SYMMETRIC, method)
     train = replace(config.train, epochs=4, batch_size=16)
     config = replace(config, model=replace(config.model, width=4), train=train)

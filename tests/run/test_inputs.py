@@ -58,7 +58,7 @@ def test_a_file_that_has_changed_is_not_resumed_on(
     file = write_npz(tmp_path / "mine.npz", dataset)
     config = tiny(data=DataConfig(name=str(file)), noise=NONE)
     with pytest.raises(Killed):
-        run.train(config, tmp_path / "run", watcher=StopAfter(1))
+        run.train(config, tmp_path / "run", callback=StopAfter(1))
     write_npz(file, change(dataset))
     before = snapshot(tmp_path / "run")
     with pytest.raises(UserError, match=rf"is not the data that the run in .*run began with: {said}"):
@@ -73,7 +73,7 @@ def test_a_label_file_that_has_changed_is_not_resumed_on(tmp_path: Path) -> None
     np.save(tmp_path / "labels.npy", labels)
     config = tiny(noise=NoiseConfig(kind="file", path=str(tmp_path / "labels.npy")))
     with pytest.raises(Killed):
-        run.train(config, tmp_path / "run", watcher=StopAfter(1))
+        run.train(config, tmp_path / "run", callback=StopAfter(1))
     np.save(tmp_path / "labels.npy", np.where(np.arange(200) == 3, (labels + 1) % 10, labels))
     with pytest.raises(UserError, match=r"its labels after the noise are not those of .*noise.json"):
         run.resume(tmp_path / "run")
@@ -83,7 +83,7 @@ def test_data_given_from_python_has_to_be_given_again(tmp_path: Path) -> None:
     config = tiny(noise=NONE)  # it names the digits, on which the run must not go on
     run.train(config, tmp_path / "whole", dataset=features())
     with pytest.raises(Killed):
-        run.train(config, tmp_path / "run", dataset=features(), watcher=StopAfter(1))
+        run.train(config, tmp_path / "run", dataset=features(), callback=StopAfter(1))
     before = snapshot(tmp_path / "run")
     with pytest.raises(UserError, match=r"dataset was given from Python: .*run.resume\(path, dataset=\.\.\.\)"):
         run.resume(tmp_path / "run")
@@ -101,7 +101,7 @@ def test_networks_given_from_python_have_to_be_given_again(tmp_path: Path) -> No
 
     said = r"networks were given from Python: pass networks=\[\.\.\.\] to .*; the command line cannot"
     with pytest.raises(Killed):
-        run.train(tiny(), tmp_path / "run", networks=[mine()], watcher=StopAfter(1))
+        run.train(tiny(), tmp_path / "run", networks=[mine()], callback=StopAfter(1))
     with pytest.raises(UserError, match=said):
         run.resume(tmp_path / "run")
     run.resume(tmp_path / "run", networks=[mine()])
@@ -115,7 +115,7 @@ def test_networks_given_from_python_have_to_be_given_again(tmp_path: Path) -> No
 )
 def test_without_its_record_a_run_is_not_resumed(text: str | None, tmp_path: Path) -> None:
     with pytest.raises(Killed):
-        run.train(tiny(), tmp_path / "run", watcher=StopAfter(1))
+        run.train(tiny(), tmp_path / "run", callback=StopAfter(1))
     record = RunFolder(tmp_path / "run").inputs
     record.unlink()
     if text is not None:

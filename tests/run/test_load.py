@@ -50,7 +50,7 @@ def test_images_are_predicted_as_by_the_trainers_averaged_weights(model: ModelCo
     assert classifier.classes == tuple("0123456789")
 
 
-def test_features_are_standardised_as_in_training(tmp_path: Path) -> None:
+def test_features_are_standardized_as_in_training(tmp_path: Path) -> None:
     dataset = features()
     trainer = trained(tiny(noise=NoiseConfig(), train=TrainConfig(epochs=3, batch_size=16)), tmp_path / "run", dataset)
     classifier = run.load_run(tmp_path / "run")
@@ -97,7 +97,7 @@ def test_rows_without_a_finite_answer_are_named(tmp_path: Path) -> None:
     classifier = run.load_run(tmp_path / "run")
     rows = features().train.inputs.copy()
     rows[17, 0] = 3e38  # a column with deviations of a thousandth
-    with pytest.raises(UserError, match=r"mine.npz: row 17 has a value that is not finite once it is standardised"):
+    with pytest.raises(UserError, match=r"mine.npz: row 17 has a value that is not finite once it is standardized"):
         classifier.predict_proba(rows, "mine.npz")
     rows[17, 0] = np.nan
     with pytest.raises(UserError, match=r"row 17"):
@@ -165,7 +165,7 @@ def test_a_users_own_network_resumes_to_the_same_weights(tmp_path: Path) -> None
     second.load_state_dict(first.state_dict())
     run.train(tiny(), tmp_path / "whole", networks=[first])
     with pytest.raises(Killed):
-        run.train(tiny(), tmp_path / "halves", networks=[second], watcher=StopAfter(1))
+        run.train(tiny(), tmp_path / "halves", networks=[second], callback=StopAfter(1))
     run.resume(tmp_path / "halves", networks=[own_network()])
     assert snapshot(tmp_path / "halves") == snapshot(tmp_path / "whole")
 
@@ -185,7 +185,7 @@ def test_what_is_not_a_finished_run_says_so(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"nope is not a run: .*config.toml is missing"):
         run.load_run(tmp_path / "nope")
     with pytest.raises(Killed):
-        run.train(tiny(), tmp_path / "begun", watcher=StopAfter(1))
+        run.train(tiny(), tmp_path / "begun", callback=StopAfter(1))
     with pytest.raises(UserError, match=r"begun is not finished: .*model.safetensors is missing; `pars resume "):
         run.load_run(tmp_path / "begun")
 
@@ -201,7 +201,7 @@ def test_a_run_that_never_reached_a_checkpoint_begins_again(tmp_path: Path) -> N
     config = tiny(train=replace(tiny().train, checkpoint_every=2))
     run.train(config, tmp_path / "whole")
     with pytest.raises(Killed):
-        run.train(config, tmp_path / "killed", watcher=StopAfter(1))
+        run.train(config, tmp_path / "killed", callback=StopAfter(1))
     assert not (tmp_path / "killed" / "checkpoint.safetensors").exists()
     run.resume(tmp_path / "killed")
     assert snapshot(tmp_path / "killed") == snapshot(tmp_path / "whole")

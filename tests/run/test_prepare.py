@@ -33,7 +33,7 @@ def test_the_given_labels_are_corrupted_and_the_true_ones_travel_apart() -> None
     np.testing.assert_array_equal(train.true_labels, clean)
     wrong = (train.labels != clean).mean()
     assert 0.35 < wrong < 0.55  # half of the labels drawn again, a tenth of those right by chance
-    assert prepare(tiny()).noise.realised_rate == wrong
+    assert prepare(tiny()).noise.realized_rate == wrong
 
 
 def test_noise_is_a_function_of_the_seed_and_of_its_own_seed_where_it_has_one() -> None:
@@ -64,10 +64,10 @@ def test_labels_are_withheld_before_they_are_corrupted() -> None:
     assert 0.3 < (train.labels != train.true_labels)[kept].mean() < 0.6
     assert (train.true_labels >= 0).all()  # metrics may look at all of them
     record = prepare(tiny(data=DataConfig(limit=400, labeled=100))).noise
-    assert record.n_labelled == 100
+    assert record.n_labeled == 100
 
 
-def test_held_out_rows_are_labelled_ones_by_their_given_labels() -> None:
+def test_held_out_rows_are_labeled_ones_by_their_given_labels() -> None:
     prepared = prepare(tiny(data=DataConfig(limit=400, labeled=200, holdout=0.2)))
     given = prepared.data.train.labels
     assert prepared.held_out.shape == (400,)
@@ -94,9 +94,9 @@ def test_human_labels_come_from_a_torch_file(tmp_path: Path) -> None:
     prepared = prepare(config)
     np.testing.assert_array_equal(prepared.data.train.labels, arrays["worse_label"][:200])
     wrong = (arrays["worse_label"] != arrays["clean_label"])[:200].mean()
-    assert (prepared.noise.kind, prepared.noise.seed, prepared.noise.realised_rate) == ("file", None, wrong)
+    assert (prepared.noise.kind, prepared.noise.seed, prepared.noise.realized_rate) == ("file", None, wrong)
     right = replace(config, noise=replace(config.noise, labels="random1"))
-    assert prepare(right).noise.realised_rate == 0
+    assert prepare(right).noise.realized_rate == 0
 
 
 def test_human_labels_are_found_beside_the_data(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_human_labels_are_found_beside_the_data(tmp_path: Path) -> None:
     config = tiny(
         data=DataConfig(limit=200, root=str(tmp_path)), noise=NoiseConfig(kind="file", path="digits_human.pt")
     )
-    rate = prepare(config).noise.realised_rate
+    rate = prepare(config).noise.realized_rate
     assert rate is not None
     assert rate > 0.2
 
@@ -131,20 +131,20 @@ def test_labels_that_come_wrong_are_described_not_corrupted() -> None:
     prepared = prepare(tiny(noise=NONE), dataset)
     np.testing.assert_array_equal(prepared.data.train.labels, dataset.train.labels)
     np.testing.assert_array_equal(prepared.data.train.true_labels, dataset.train.true_labels)
-    assert prepared.noise.realised_rate == (dataset.train.labels != dataset.train.true_labels).mean() > 0.2
+    assert prepared.noise.realized_rate == (dataset.train.labels != dataset.train.true_labels).mean() > 0.2
 
 
 def test_labels_of_unknown_quality_have_no_truth() -> None:
     prepared = prepare(tiny(noise=NONE), features(wrong=0.5, truth=False))
     assert prepared.data.train.true_labels is None
-    assert prepared.noise.realised_rate is None
+    assert prepared.noise.realized_rate is None
 
 
 def test_noise_on_labels_of_unknown_quality_takes_them_for_the_truth() -> None:
     dataset = features(truth=False)
     prepared = prepare(tiny(), dataset)
     np.testing.assert_array_equal(prepared.data.train.true_labels, dataset.train.labels)
-    assert prepared.noise.realised_rate == (prepared.data.train.labels != dataset.train.labels).mean()
+    assert prepared.noise.realized_rate == (prepared.data.train.labels != dataset.train.labels).mean()
 
 
 def test_noise_on_labels_that_are_wrong_already_is_measured_against_the_truth() -> None:
@@ -153,11 +153,11 @@ def test_noise_on_labels_that_are_wrong_already_is_measured_against_the_truth() 
     train = prepared.data.train
     np.testing.assert_array_equal(train.true_labels, dataset.train.true_labels)
     assert (prepared.noise.kind, prepared.noise.rate, prepared.noise.seed) == ("symmetric", 0.5, 0)
-    assert prepared.noise.realised_rate == (train.labels != dataset.train.true_labels).mean()
+    assert prepared.noise.realized_rate == (train.labels != dataset.train.true_labels).mean()
     assert prepared.noise.sha256 == noise.record.labels_sha256(train.labels)
 
 
-def test_features_are_standardised_by_the_training_rows() -> None:
+def test_features_are_standardized_by_the_training_rows() -> None:
     dataset = features()
     prepared = prepare(tiny(noise=NONE), dataset).data
     columns = dataset.train.inputs.astype(np.float64)
@@ -169,7 +169,7 @@ def test_features_are_standardised_by_the_training_rows() -> None:
     np.testing.assert_allclose(prepared.test.inputs, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_rows_to_mix_with_are_standardised_too() -> None:
+def test_rows_to_mix_with_are_standardized_too() -> None:
     config = tiny(noise=NONE, views=ViewsConfig(mix=0.5))
     strong = prepare(config, features()).views.strong
     bank = getattr(strong, "bank", None)
@@ -178,7 +178,7 @@ def test_rows_to_mix_with_are_standardised_too() -> None:
 
 
 def test_a_missing_value_is_named_by_its_own_row() -> None:
-    """Not by row 0: standardising would spread it over its column."""
+    """Not by row 0: standardizing would spread it over its column."""
     dataset = features()
     inputs = dataset.train.inputs.copy()
     inputs[17, 2] = np.nan
@@ -233,8 +233,8 @@ def test_a_class_that_noise_leaves_empty_is_named() -> None:
 def test_a_test_set_without_labels_is_no_test_set() -> None:
     dataset = features()
     assert dataset.test is not None
-    unlabelled = replace(dataset, test=replace(dataset.test, labels=np.full(30, -1)))
-    assert prepare(tiny(noise=NONE), unlabelled).data.test is None
+    unlabeled = replace(dataset, test=replace(dataset.test, labels=np.full(30, -1)))
+    assert prepare(tiny(noise=NONE), unlabeled).data.test is None
 
 
 def begin(path: Path, config: RunConfig, dataset: Dataset | None = None) -> None:

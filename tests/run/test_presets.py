@@ -78,10 +78,10 @@ def test_the_robust_loss_is_the_papers() -> None:
     assert recipe("cifar100", method="warmup").method == Supervised(loss="10*nce+mae")
 
 
-@pytest.mark.parametrize(("name", "labelled"), [("cifar10", 4_000), ("cifar100", 10_000)])
-def test_low_resource_keeps_few_labels_and_as_many_steps(name: str, labelled: int) -> None:
+@pytest.mark.parametrize(("name", "labeled"), [("cifar10", 4_000), ("cifar100", 10_000)])
+def test_low_resource_keeps_few_labels_and_as_many_steps(name: str, labeled: int) -> None:
     full, few = recipe(name), recipe(f"{name}-low-resource")
-    assert (few.data.labeled, few.train.steps_per_epoch) == (labelled, 391)
+    assert (few.data.labeled, few.train.steps_per_epoch) == (labeled, 391)
     assert math.ceil(50_000 / full.train.batch_size) == 391
     back = replace(few, data=replace(few.data, labeled=None), train=replace(few.train, steps_per_epoch=None))
     assert back == full

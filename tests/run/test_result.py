@@ -10,7 +10,7 @@ import pytest
 from pars import run
 from pars.data import DataConfig
 from pars.errors import UserError
-from pars.run.result import summarise
+from pars.run.result import summarize
 from run.helpers import tiny
 
 
@@ -34,7 +34,7 @@ def line(epoch: int, stage: str, *, test: float | None = None, holdout: float | 
 def test_last_best_and_mean_of_the_last_ten() -> None:
     curve = [10.0, 95.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 95.0, 90.0, 85.0]
     lines = [line(e, "warm-up" if e <= 4 else "main", test=a) for e, a in enumerate(curve, start=1)]
-    result = summarise(lines)
+    result = summarize(lines)
     assert result["test"]["ema"] == {"last": 85.0, "last10": 62.0, "best": 95.0, "best_epoch": 2}  # the first of equals
     assert result["test"]["raw"] == {"last": 84.0, "last10": 61.0, "best": 94.0, "best_epoch": 2}
     assert (result["epochs"], result["images"], result["flop"]) == (12, 1200, 12e6)
@@ -48,21 +48,21 @@ def test_last_best_and_mean_of_the_last_ten() -> None:
 
 def test_the_epoch_whose_weights_were_kept_is_named_with_its_accuracies() -> None:
     lines = [line(e, "warm-up" if e <= 2 else "main", test=50.0 + e, holdout=40.0 - e) for e in range(1, 5)]
-    assert "kept" not in summarise(lines)
+    assert "kept" not in summarize(lines)
     lines[1]["kept"] = lines[3]["kept"] = 2
     kept = {"epoch": 2, "stage": "warm-up", "flop": 2e6}
-    assert summarise(lines)["kept"] == kept | {"test": lines[1]["test"], "holdout": lines[1]["holdout"]}
+    assert summarize(lines)["kept"] == kept | {"test": lines[1]["test"], "holdout": lines[1]["holdout"]}
 
 
 def test_epochs_that_were_not_evaluated_do_not_count() -> None:
     lines = [line(1, "train"), line(2, "train", test=50.0, holdout=30.0), line(3, "train"), line(4, "train", test=40.0)]
-    result = summarise(lines)
+    result = summarize(lines)
     assert result["test"]["ema"] == {"last": 40.0, "last10": 45.0, "best": 50.0, "best_epoch": 2}
     assert result["holdout"]["raw"] == {"last": 31.0, "last10": 31.0, "best": 31.0, "best_epoch": 2}
 
 
 def test_without_a_test_set_there_is_no_accuracy() -> None:
-    result = summarise([line(1, "train")])
+    result = summarize([line(1, "train")])
     assert "test" not in result
     assert result["stages"] == [{"stage": "train", "epoch": 1, "flop": 1e6}]
 

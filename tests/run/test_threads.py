@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from pars import run
-from pars.engine import Quiet, threads, use_threads
+from pars.engine import Callback, threads, use_threads
 from pars.errors import UserError
 from run.helpers import Killed, StopAfter, snapshot, tiny
 
 
-class Threads(Quiet):
+class Threads(Callback):
     """Notes how many threads torch has in each epoch."""
 
     def __init__(self) -> None:
@@ -40,11 +40,11 @@ def recorded(folder: Path) -> Any:
 
 
 def test_a_run_records_its_threads_and_gives_them_back(tmp_path: Path) -> None:
-    watcher = Threads()
+    callback = Threads()
     with use_threads(4):
-        run.train(tiny(), tmp_path / "run", watcher=watcher)
+        run.train(tiny(), tmp_path / "run", callback=callback)
         assert torch.get_num_threads() == 4
-    assert watcher.seen == {3}
+    assert callback.seen == {3}
     assert recorded(tmp_path / "run") == 3
 
 
@@ -52,26 +52,26 @@ def test_a_resumed_run_keeps_its_threads_on_fewer_cores(tmp_path: Path) -> None:
     with use_threads(4):
         run.train(tiny(), tmp_path / "whole")
         with pytest.raises(Killed):
-            run.train(tiny(), tmp_path / "run", watcher=StopAfter(1))
-    watcher = Threads()
-    run.resume(tmp_path / "run", watcher=watcher)  # torch has one thread here
-    assert watcher.seen == {3}
+            run.train(tiny(), tmp_path / "run", callback=StopAfter(1))
+    callback = Threads()
+    run.resume(tmp_path / "run", callback=callback)  # torch has one thread here
+    assert callback.seen == {3}
     assert snapshot(tmp_path / "run") == snapshot(tmp_path / "whole")
 
 
 def test_omp_num_threads_wins_when_a_run_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with use_threads(4), pytest.raises(Killed):
-        run.train(tiny(), tmp_path / "run", watcher=StopAfter(1))
+        run.train(tiny(), tmp_path / "run", callback=StopAfter(1))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    watcher = Threads()
-    run.resume(tmp_path / "run", watcher=watcher)
-    assert watcher.seen == {1}
+    callback = Threads()
+    run.resume(tmp_path / "run", callback=callback)
+    assert callback.seen == {1}
 
 
 @pytest.mark.parametrize("wrong", [0, "2", 1.5, True])
 def test_a_damaged_number_of_threads_is_named(tmp_path: Path, wrong: object) -> None:
     with pytest.raises(Killed):
-        run.train(tiny(), tmp_path / "run", watcher=StopAfter(1))
+        run.train(tiny(), tmp_path / "run", callback=StopAfter(1))
     path = tmp_path / "run" / "inputs.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"threads": wrong}))
     with pytest.raises(UserError, match=r"inputs\.json is damaged: threads is"):

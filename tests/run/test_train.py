@@ -55,7 +55,7 @@ def test_a_run_that_lost_its_checkpoint_is_not_trained_again(lost: str, tmp_path
 
 def test_a_run_that_another_process_trains_is_left_to_it(tmp_path: Path) -> None:
     with pytest.raises(Killed):
-        run.train(tiny(), tmp_path / "run", watcher=StopAfter(1))
+        run.train(tiny(), tmp_path / "run", callback=StopAfter(1))
     folder = RunFolder(tmp_path / "run")
     with folder.lock():
         before = snapshot(tmp_path / "run")
@@ -68,7 +68,7 @@ def test_a_run_that_another_process_trains_is_left_to_it(tmp_path: Path) -> None
 
 def test_a_line_of_the_log_that_no_run_wrote_is_named_before_it_is_lost(tmp_path: Path) -> None:
     with pytest.raises(Killed):
-        run.train(tiny(train=replace(tiny().train, epochs=3)), tmp_path / "run", watcher=StopAfter(1))
+        run.train(tiny(train=replace(tiny().train, epochs=3)), tmp_path / "run", callback=StopAfter(1))
     with (tmp_path / "run" / "metrics.jsonl").open("a") as file:
         file.write('{"epoch": 2}\n')
     before = snapshot(tmp_path / "run")
@@ -156,7 +156,7 @@ def test_a_run_goes_on_from_another_working_directory(tmp_path: Path, monkeypatc
     np.save("labels.npy", dataset.train.labels)
     noise = NoiseConfig(kind="file", path="labels.npy")
     with pytest.raises(Killed):
-        run.train(tiny(data=DataConfig(name="mine.npz", root="."), noise=noise), "run", watcher=StopAfter(1))
+        run.train(tiny(data=DataConfig(name="mine.npz", root="."), noise=noise), "run", callback=StopAfter(1))
     config = run.open_run("run")[1]
     assert [config.data.name, config.data.root, config.noise.path] == [
         str(tmp_path / "here" / "mine.npz"),

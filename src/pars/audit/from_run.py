@@ -91,7 +91,7 @@ def choose(late: Array, early: Array | None, labels: Integers, held_out: npt.NDA
     """The mean of early and late answers; early ones alone where late ones repeat labels memorized.
 
     How far labels are memorized is seen on labels that were held out: on those it cannot have been. Without them
-    late answers repeat too many if they repeat more labels than early ones say are right. Where nothing was learnt by
+    late answers repeat too many if they repeat more labels than early ones say are right. Where nothing was learned by
     heart, labels that were trained on lead held-out ones a little; what they lead by more is taken off.
     """
     trained, probe = (labels >= 0) & ~held_out, (labels >= 0) & held_out

@@ -33,7 +33,7 @@ class NoiseModel:
 
     def rates(self, difficulty: Floats) -> Floats:
         """ε [n, K]: the probability that a row of this difficulty and each true class is mislabeled."""
-        return logistic(self.a + self.b * centres()[:, None])[bin_of(difficulty)]
+        return logistic(self.a + self.b * centers()[:, None])[bin_of(difficulty)]
 
     def likelihood(self, difficulty: Floats, labels: Integers) -> Floats:
         """P(given label | true class) [n, K] of labeled rows."""
@@ -87,7 +87,7 @@ def fit_rates(total: Floats, wrong: Floats) -> tuple[Floats, float]:
 
     Priors: classes around the mean of all, that mean by one row that counts half wrong, the slope around zero.
     """
-    x = centres()[:, None]
+    x = centers()[:, None]
     share = (wrong.sum() + 0.5) / (total.sum() + 1)
     mean = float(np.log(share / (1 - share)))
     a, b = np.full(total.shape[1], mean), 0.0
@@ -136,7 +136,7 @@ def bin_of(difficulty: Floats) -> Integers:
     return np.minimum((difficulty * BINS).astype(np.int64), BINS - 1)
 
 
-def centres() -> Floats:
+def centers() -> Floats:
     out: Floats = (np.arange(BINS) + 0.5) / BINS - 0.5
     return out
 

@@ -8,7 +8,7 @@ and any part of the batch is changed by its part of the parameters: same seed, s
 | crop-flip | `CropFlip` | images, weak |
 | resized-crop | `ResizedCrop` | large images, weak |
 | cutout | `Cutout` | images, strong: + a square painted over |
-| light | `Light` | images, strong: + affine, colour, cutout |
+| light | `Light` | images, strong: + affine, color, cutout |
 | randaugment | `RandAugment` | images, strong: + operations drawn at random, cutout |
 | autoaugment | `AutoAugment` | images, strong: + a learned pair of operations |
 | dropout | `FeatureDropout` | features: dropout, noise, mixing |
@@ -27,7 +27,7 @@ from pars.augment.autoaugment import AutoAugment
 from pars.augment.cached import Cached, source
 from pars.augment.caption import caption
 from pars.augment.config import ViewsConfig, build
-from pars.augment.crop import CentreCrop, CropFlip, crop_flip
+from pars.augment.crop import CenterCrop, CropFlip, crop_flip
 from pars.augment.cutout import Cutout, cut_out
 from pars.augment.dropout import FeatureDropout, keep_mask
 from pars.augment.finish import AsFloat, Normalize
@@ -40,7 +40,7 @@ __all__ = [
     "AsFloat",
     "AutoAugment",
     "Cached",
-    "CentreCrop",
+    "CenterCrop",
     "CropFlip",
     "Cutout",
     "FeatureDropout",

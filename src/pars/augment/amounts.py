@@ -39,7 +39,7 @@ def plain(op: Ints, level: Floats, sign: Floats, shape: tuple[int, ...], *, tran
     return np.where(WHOLE[op], towards, amount)
 
 
-def centred(op: Ints, level: Floats, sign: Floats, shape: tuple[int, ...], *, translate: float) -> Floats:
+def centered(op: Ints, level: Floats, sign: Floats, shape: tuple[int, ...], *, translate: float) -> Floats:
     """AutoAugment's: level 0 changes nothing, enhancements go either way (factor 1 ± 0.9), posterize keeps 8…4 bits."""
     amount = _ranges(shape, translate, enhance=(1, 0.9, 0), posterize=(8, 4, -1)).amounts(op, level, sign)
     return np.where(WHOLE[op], np.rint(amount), amount)

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from torch import Tensor
 
-from pars.augment.amounts import centred
+from pars.augment.amounts import centered
 from pars.augment.operations import NUMBER, Floats, Ints, perform, program
 from pars.augment.view import Crop, Params
 
@@ -102,7 +102,7 @@ class AutoAugment:
         sign = rng.choice([-1.0, 1.0], (n, 2))
         done = rng.random((n, 2)) < probability[pair]
         op = np.where(done, ops[pair], NUMBER["identity"])
-        amount = centred(op, levels[pair], sign, shape, translate=TRANSLATE)
+        amount = centered(op, levels[pair], sign, shape, translate=TRANSLATE)
         return params | program(op, amount, shape)
 
     def apply(self, x: Tensor, params: Params) -> Tensor:

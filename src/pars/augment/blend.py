@@ -1,4 +1,4 @@
-"""Colour and sharpness, which look at more than one value; and the blend that Pillow's enhancements share.
+"""Color and sharpness, which look at more than one value; and the blend that Pillow's enhancements share.
 
 An amount is one number for all images, or a tensor [n, 1, 1, 1].
 """
@@ -34,7 +34,7 @@ def to_bytes(pixels: Tensor) -> Tensor:
     return pixels.clamp_(0, 255).to(torch.int32).to(torch.uint8)
 
 
-def grey(pixels: Tensor) -> Tensor:
+def gray(pixels: Tensor) -> Tensor:
     """Luma [n, 1, H, W] of float pixels, whole: ITU-R 601 in 16-bit fixed point (`Image.convert("L")`).
 
     Every product and sum is a whole number below 2^24, so float32 is exact.
@@ -47,26 +47,26 @@ def grey(pixels: Tensor) -> Tensor:
 
 
 def color(x: Tensor, factor: Amount) -> Tensor:
-    """Between the grey picture (0), the picture (1) and beyond. A grey picture stays as it is."""
+    """Between the gray picture (0), the picture (1) and beyond. A gray picture stays as it is."""
     if x.shape[1] == 1:
         return x
     pixels = x.to(torch.float32)
-    return between(grey(pixels), pixels, factor)
+    return between(gray(pixels), pixels, factor)
 
 
 def sharpness(x: Tensor, factor: Amount) -> Tensor:
     """Between the smoothed picture (0), the picture (1) and beyond.
 
-    Smooth is a 3×3 mean in which the centre counts five times; the border stays (`ImageFilter.SMOOTH`).
+    Smooth is a 3×3 mean in which the center counts five times; the border stays (`ImageFilter.SMOOTH`).
     """
     if min(x.shape[2:]) < 3:
         return x
     pixels = x.to(torch.int16)  # sums are at most 13 · 255, and half the bytes of floats
     rows = (pixels[:, :, :-2] + pixels[:, :, 1:-1]).add_(pixels[:, :, 2:])
-    centre = pixels[:, :, 1:-1, 1:-1]
-    total = (rows[..., :-2] + rows[..., 1:-1]).add_(rows[..., 2:]).add_(centre, alpha=4)
+    center = pixels[:, :, 1:-1, 1:-1]
+    total = (rows[..., :-2] + rows[..., 1:-1]).add_(rows[..., 2:]).add_(center, alpha=4)
     # Rounded: total/13 is never nearer than 1/26 to a half, so it does not matter how the division is done.
     smooth = total.to(torch.float32).mul_(1 / 13).add_(0.5).floor_()
     out = x.clone()
-    out[:, :, 1:-1, 1:-1] = between(smooth, centre.to(torch.float32), factor)
+    out[:, :, 1:-1, 1:-1] = between(smooth, center.to(torch.float32), factor)
     return out

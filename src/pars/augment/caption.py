@@ -25,7 +25,7 @@ def caption(params: Params, row: int) -> list[str]:
     if "flip" in params and params["flip"][row]:
         lines.append("flip")
     if "affine" in params:
-        lines.append("affine, colour")
+        lines.append("affine, color")
     if "op" in params:
         done = zip(params["op"][row].tolist(), params["amount"][row].tolist(), strict=True)
         lines += [_operation(OPERATIONS[op], amount) for op, amount in done if OPERATIONS[op] != "identity"]

@@ -11,13 +11,13 @@ import numpy.typing as npt
 
 from pars.augment.autoaugment import AutoAugment, Policy
 from pars.augment.cached import Cached
-from pars.augment.crop import CentreCrop, CropFlip, PadMode
+from pars.augment.crop import CenterCrop, CropFlip, PadMode
 from pars.augment.cutout import Cutout
 from pars.augment.dropout import FeatureDropout
 from pars.augment.finish import AsFloat, Normalize
 from pars.augment.geometry import LARGEST_SIDE
 from pars.augment.light import Light
-from pars.augment.randaugment import Flavour, RandAugment
+from pars.augment.randaugment import Flavor, RandAugment
 from pars.augment.resized import ResizedCrop
 from pars.augment.view import Crop, Identity, View, Views
 from pars.errors import UserError
@@ -48,11 +48,11 @@ class ViewsConfig:
     pad_mode: PadMode = "zero"
     """Images: what lies outside: black, or the image mirrored."""
     flip: bool | None = None
-    """Images: mirror left-right; by default colour images only, for a mirrored digit is no digit."""
+    """Images: mirror left-right; by default color images only, for a mirrored digit is no digit."""
     mirror: bool = False
     """Images that training mirrors: predict by the mean over an image and its mirror image, at twice the cost."""
     strength: float = 1.0
-    """light: scales rotation, shear, scale, shift, colour and cutout; 0 is the weak view."""
+    """light: scales rotation, shear, scale, shift, color and cutout; 0 is the weak view."""
     cutout: int | None = None
     """Side of the square painted over, in pixels. By default: cutout and light, a quarter of the shorter side;
     randaugment, a half (uniform: at most a half; fixed: none)."""
@@ -60,7 +60,7 @@ class ViewsConfig:
     """randaugment: operations done to an image; 2 for CIFAR, 4 for Clothing1M in the paper."""
     magnitude: int = 10
     """randaugment: fixmatch: levels are below it; fixed: the level itself; of 10."""
-    flavour: Flavour = "fixmatch"
+    flavor: Flavor = "fixmatch"
     """randaugment: how levels are drawn: fixmatch, uniform (TorchSSL, AugDesc) or fixed (RandAugment's own n, m)."""
     policy: Policy = "cifar10"
     """autoaugment: which learned policy."""
@@ -97,7 +97,7 @@ def build(
     _check(config, image, shape, mean, std, bank)
     if config.mirror and not (image and config.weak != "none" and flips(config, shape)):
         raise UserError(
-            "views.mirror predicts by mirror images too, but training shows none: it is for colour images, or where "
+            "views.mirror predicts by mirror images too, but training shows none: it is for color images, or where "
             "views.flip is true, and not where views.weak is none; --views.no-mirror switches it off"
         )
     if not image:
@@ -116,7 +116,7 @@ def build(
         weak=_weak(config, config.weak, shape),
         strong=_strong(config, shape, tuple(mean)),
         finish=Normalize(tuple(mean), tuple(std)),
-        centre=Identity() if config.size is None else CentreCrop(config.size),
+        center=Identity() if config.size is None else CenterCrop(config.size),
         mirror=config.mirror,
     )
 
@@ -143,7 +143,7 @@ def flips(config: ViewsConfig, shape: tuple[int, ...]) -> bool:
 def _weak(config: ViewsConfig, name: str, shape: tuple[int, ...]) -> Crop:
     flip = flips(config, shape)
     if name == "none":
-        return Identity() if config.size is None else CentreCrop(config.size)
+        return Identity() if config.size is None else CenterCrop(config.size)
     if name == "resized-crop":
         return ResizedCrop(size=config.size or min(shape[1:]), flip=flip)
     # A piece smaller than the image has places enough without padding.
@@ -161,9 +161,9 @@ def _strong(config: ViewsConfig, shape: tuple[int, ...], mean: tuple[float, ...]
             cutout = side // 4 if config.cutout is None else config.cutout
             return Light(crop=base, mean=mean, strength=config.strength, cutout=cutout, pad_mode=config.pad_mode)
         case "randaugment":
-            cutout = (0 if config.flavour == "fixed" else side // 2) if config.cutout is None else config.cutout
+            cutout = (0 if config.flavor == "fixed" else side // 2) if config.cutout is None else config.cutout
             return RandAugment(
-                crop=base, n=config.operations, magnitude=config.magnitude, flavour=config.flavour, cutout=cutout
+                crop=base, n=config.operations, magnitude=config.magnitude, flavor=config.flavor, cutout=cutout
             )
         case "autoaugment":
             return AutoAugment(crop=base, policy=config.policy)
@@ -209,7 +209,7 @@ def _check(
     if config.strong in ("randaugment", "autoaugment"):
         if shape[0] not in (1, 3):
             raise UserError(
-                f"views.strong: {config.strong} knows grey images and those of three colours, these have {shape[0]} "
+                f"views.strong: {config.strong} knows gray images and those of three colors, these have {shape[0]} "
                 "channels; light would do"
             )
         if max(shape[1:]) > LARGEST_SIDE:
@@ -229,8 +229,8 @@ def _check(
             )
     if config.operations < 1:
         raise UserError(f"views.operations must be at least 1, got {config.operations}")
-    lowest = 2 if config.flavour == "fixmatch" else 0
+    lowest = 2 if config.flavor == "fixmatch" else 0
     if not lowest <= config.magnitude <= 10:
-        raise UserError(f"views.magnitude must be in {lowest}..10 for {config.flavour}, got {config.magnitude}")
+        raise UserError(f"views.magnitude must be in {lowest}..10 for {config.flavor}, got {config.magnitude}")
     if config.pad_mode == "reflect" and config.pad is not None and config.pad >= min(shape[1:]):
         raise UserError(f"views.pad = {config.pad} mirrors more than an image of {shape[1]}×{shape[2]} pixels has")

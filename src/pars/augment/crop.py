@@ -104,7 +104,7 @@ def _mirror_ends(lines: npt.NDArray[np.uint8], first: int, last: int) -> None:
 
 
 @dataclass(frozen=True)
-class CentreCrop:
+class CenterCrop:
     """The middle `size`×`size` pixels: what is evaluated where training sees pieces of that size. No parameters."""
 
     size: int

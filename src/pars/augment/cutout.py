@@ -14,7 +14,7 @@ from pars.augment.view import Crop, Params, one_by_one, to_device
 
 @dataclass(frozen=True, kw_only=True)
 class Cutout:
-    """The weak view, then a square in the mean colour.
+    """The weak view, then a square in the mean color.
 
     Parameters, besides those of the crop: cutout [n, 4] (top, left, bottom, right).
     """
@@ -37,7 +37,7 @@ class Cutout:
 
 
 def cutout_boxes(rng: np.random.Generator, side: npt.NDArray[np.int64], shape: tuple[int, ...]) -> Tensor:
-    """Squares of the given sides [n] as boxes [n, 4]; the centre is anywhere, so a part may lie outside."""
+    """Squares of the given sides [n] as boxes [n, 4]; the center is anywhere, so a part may lie outside."""
     start = rng.integers(0, shape[1:], (len(side), 2)) - side[:, None] // 2
     return torch.from_numpy(np.concatenate([start, start + side[:, None]], axis=1))
 
@@ -49,9 +49,9 @@ def cut_out(x: Tensor, box: Tensor, fill: Tensor) -> Tensor:
     """
     height, width = x.shape[2:]
     if one_by_one(x):
-        grey = fill.numpy()[:, None, None]
+        gray = fill.numpy()[:, None, None]
         for image, (top, left, bottom, right) in zip(x.numpy(), box.clamp(min=0).tolist(), strict=True):
-            image[:, top:bottom, left:right] = grey
+            image[:, top:bottom, left:right] = gray
         return x
     y, x_across = torch.arange(height, device=x.device), torch.arange(width, device=x.device)
     inside_y = (y >= box[:, 0:1]) & (y < box[:, 2:3])  # [n, H]

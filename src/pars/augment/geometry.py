@@ -41,7 +41,7 @@ def translate_y(pixels: Floats) -> Floats:
 
 
 def rotate(degrees: Floats, size: tuple[int, int]) -> Floats:
-    """Counter-clockwise about the centre of a picture of (height, width), as `Image.rotate`."""
+    """Counter-clockwise about the center of a picture of (height, width), as `Image.rotate`."""
     height, width = size
     angle = -np.radians(degrees % 360)
     cos, sin = np.cos(angle).round(15), np.sin(angle).round(15)  # Pillow rounds, so that a right angle has a true zero
@@ -52,7 +52,7 @@ def rotate(degrees: Floats, size: tuple[int, int]) -> Floats:
 
 
 def fixed_point(matrix: Floats) -> npt.NDArray[np.int64]:
-    """Affine data [n, 6] in Pillow's fixed point, for the centre of pixel (0, 0) on.
+    """Affine data [n, 6] in Pillow's fixed point, for the center of pixel (0, 0) on.
 
     >>> fixed_point(translate_x(np.array([0.4, 0.5])))[:, 2] // ONE      # nearest: less than half a pixel is none
     array([0, 1])

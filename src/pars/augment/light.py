@@ -1,7 +1,7 @@
 """The first strong view of images: everything a little, nothing too much.
 
 For a small network and a short schedule RandAugment with a 16-pixel cutout is too much at once (measured there); this
-view adds a small cutout, a mild affine map and colour jitter to the weak view, in one pass over float pixels.
+view adds a small cutout, a mild affine map and color jitter to the weak view, in one pass over float pixels.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Light:
-    """Crop and flip, then affine map, colour and cutout; `strength` scales every range but the crop and the flip.
+    """Crop and flip, then affine map, color and cutout; `strength` scales every range but the crop and the flip.
 
     At strength 0 it is the weak view, bit for bit. Parameters, besides those of the crop:
-    affine [n, 2, 3]: output to input position, both in (-1, 1) across the image; gain, bias [n, C]: colour;
+    affine [n, 2, 3]: output to input position, both in (-1, 1) across the image; gain, bias [n, C]: color;
     cutout [n, 4]: top, left, bottom, right.
     Each sample's amounts are uniform in ± the range; the ranges are those of strength 1.
     """
@@ -35,14 +35,14 @@ class Light:
     crop: Crop  # crop and flip
     mean: tuple[float, ...]  # per channel, in units of 0..1: the fill of the cutout, the fixed point of contrast
     strength: float = 1.0
-    cutout: int = 8  # side, in pixels; the centre is anywhere, so a part may lie outside
+    cutout: int = 8  # side, in pixels; the center is anywhere, so a part may lie outside
     rotate: float = 15.0  # degrees
     shear: float = 0.1
     scale: float = 0.1  # ± share of the size
     translate: float = 0.05  # ± share of the size
     brightness: float = 0.15  # ± share of the range 0..255
     contrast: float = 0.25  # ± share, about the mean
-    colour: float = 0.1  # ± share, each channel by itself; colour images only
+    color: float = 0.1  # ± share, each channel by itself; color images only
     sampling: Literal["bilinear", "nearest"] = "bilinear"
     pad_mode: PadMode = "zero"  # what lies outside
 
@@ -59,8 +59,8 @@ class Light:
             down=self.translate * height * down,
             size=(height, width),
         )
-        colour = 1 + (self.colour if channels > 1 else 0) * amounts[:, 7:]
-        gain = (1 + self.contrast * contrast[:, None]) * colour
+        color = 1 + (self.color if channels > 1 else 0) * amounts[:, 7:]
+        gain = (1 + self.contrast * contrast[:, None]) * color
         mean = 255 * np.asarray(self.mean)
         params["gain"] = torch.from_numpy(gain.astype(np.float32))
         params["bias"] = torch.from_numpy(
@@ -89,11 +89,11 @@ def affine_params(
     """Return the maps from output to input positions [n, 2, 3], in float32.
 
     angle is in radians, counter-clockwise; scale > 1 makes things larger; right and down are in pixels.
-    Positions are (x, y) in -1 (centre of the first pixel) … 1 (centre of the last).
+    Positions are (x, y) in -1 (center of the first pixel) … 1 (center of the last).
     """
     height, width = size
     cos, sin = np.cos(angle), np.sin(angle)
-    # The picture is scaled, sheared, rotated about its centre, then moved. This is the inverse, in pixels, y down:
+    # The picture is scaled, sheared, rotated about its center, then moved. This is the inverse, in pixels, y down:
     # [[1, -shear], [0, 1]] · [[cos, -sin], [sin, cos]] / scale, after undoing the move.
     a, b = (cos - shear * sin) / scale, (-sin - shear * cos) / scale
     c, d = sin / scale, cos / scale

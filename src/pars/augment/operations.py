@@ -82,7 +82,7 @@ def program(op: Ints, amount: Floats, shape: tuple[int, ...]) -> Params:
 
 
 def perform(x: Tensor, params: Params, fill: int = 0) -> Tensor:
-    """Do each image's program to a copy of it. Shapes: x [n, C, H, W] uint8 -> the same. fill: grey that moves in."""
+    """Do each image's program to a copy of it. Shapes: x [n, C, H, W] uint8 -> the same. fill: gray that moves in."""
     if not len(x):
         return x.clone()
     group = GROUP[params["op"].cpu().numpy()]  # on the CPU: grouping on a device would wait for it

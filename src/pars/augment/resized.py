@@ -1,7 +1,7 @@
 """Random-resized crop: the weak view of large pictures, resampled as Pillow does (`Image.resize`, bilinear).
 
 Each direction is exactly Pillow's. Here columns always come before rows; Pillow picks an order by size, and where it
-picks the other one a pixel may differ by one grey level.
+picks the other one a pixel may differ by one gray level.
 """
 
 from __future__ import annotations
@@ -81,12 +81,12 @@ def _taps(
     length = (stop - start)[:, None]
     scale = length / size
     support = np.maximum(scale, 1.0)
-    centre = (np.arange(size) + 0.5) * scale
-    first = np.maximum(np.floor(centre - support + 0.5), 0)
-    beyond = np.minimum(np.floor(centre + support + 0.5), length)
+    center = (np.arange(size) + 0.5) * scale
+    first = np.maximum(np.floor(center - support + 0.5), 0)
+    beyond = np.minimum(np.floor(center + support + 0.5), length)
     taps = np.arange(int((beyond - first).max(initial=1)))[:, None, None]
     # Reciprocals and this order of operations are Pillow's: a last bit decides a rounding now and then.
-    weight = np.maximum(1 - np.abs((taps + first - centre + 0.5) * (1.0 / support)), 0) * (first + taps < beyond)
+    weight = np.maximum(1 - np.abs((taps + first - center + 0.5) * (1.0 / support)), 0) * (first + taps < beyond)
     weight *= 1.0 / weight.sum(axis=0)
     index = start[:, None] + np.minimum(first + taps, length - 1)
     return index.astype(np.int64), np.floor(weight * (1 << PRECISION) + 0.5).astype(np.int32)

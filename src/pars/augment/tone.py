@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pars.augment.blend import Amount, between, grey, to_bytes
+from pars.augment.blend import Amount, between, gray, to_bytes
 from pars.augment.view import one_by_one
 
 
@@ -74,9 +74,9 @@ def brightness(x: Tensor, factor: Amount) -> Tensor:
 
 
 def contrast(x: Tensor, factor: Amount) -> Tensor:
-    """Between the picture's mean grey (0), the picture (1) and beyond."""
+    """Between the picture's mean gray (0), the picture (1) and beyond."""
     pixels = x.to(torch.float32)
-    total = grey(pixels).sum((1, 2, 3), keepdim=True, dtype=torch.float64)
+    total = gray(pixels).sum((1, 2, 3), keepdim=True, dtype=torch.float64)
     mean = (total / (x.shape[2] * x.shape[3]) + 0.5).floor_().to(torch.float32)
     return between(mean, pixels, factor)
 

@@ -70,12 +70,12 @@ class Views:
     weak: View
     strong: View
     finish: Finish
-    centre: View = field(default_factory=Identity)  # without parameters: what of a sample is evaluated
+    center: View = field(default_factory=Identity)  # without parameters: what of a sample is evaluated
     mirror: bool = False  # a prediction is the mean over an image and its mirror image
 
     def plain(self, x: Tensor) -> Tensor:
         """What the network reads when it is asked, not trained."""
-        return self.finish(self.centre.apply(x, {}))
+        return self.finish(self.center.apply(x, {}))
 
     def mirrored(self, x: Tensor) -> Tensor:
         """The same of images [n, C, H, W], left and right exchanged."""

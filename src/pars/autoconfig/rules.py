@@ -17,10 +17,10 @@ class Facts:
     """What the rules look at."""
 
     shape: tuple[int, ...]  # of a row: (d,) or (C, H, W)
-    class_rows: tuple[int, ...]  # labelled rows of each class
+    class_rows: tuple[int, ...]  # labeled rows of each class
 
     @property
-    def n_labelled(self) -> int:
+    def n_labeled(self) -> int:
         return sum(self.class_rows)
 
     @property
@@ -34,7 +34,7 @@ class Facts:
 
 def settings(facts: Facts) -> Changes:
     """The configuration for such data: tables `data`, `model`, `views`, `train`."""
-    batch_size = batch_size_for(facts.n_labelled)
+    batch_size = batch_size_for(facts.n_labeled)
     return {
         "data": {"holdout": holdout_for(facts)},
         "model": network_for(facts),
@@ -68,28 +68,28 @@ def epochs_for(facts: Facts, batch_size: int) -> int:
     >>> epochs_for(Facts(shape=(3, 32, 32), class_rows=(1000,) * 10), 64)
     40
     """
-    n = max(2, facts.n_labelled)
+    n = max(2, facts.n_labeled)
     least = 40 if facts.is_image else 20
     steps = max(16 * math.sqrt(n), min(n, 1200)) * math.sqrt(max(1.0, facts.n_classes / 10))
     return min(200, max(least, round(steps / math.ceil(n / batch_size))))
 
 
 def holdout_for(facts: Facts) -> float:
-    """A tenth of the labelled rows, at least 100; none where that is more than a fifth, or a class has under five.
+    """A tenth of the labeled rows, at least 100; none where that is more than a fifth, or a class has under five.
 
     >>> [holdout_for(Facts(shape=(4,), class_rows=(n, n))) for n in (200, 250, 5_000)]
     [0.0, 0.2, 0.1]
     """
-    if facts.n_labelled < 500 or min(facts.class_rows) < 5:
+    if facts.n_labeled < 500 or min(facts.class_rows) < 5:
         return 0.0
-    return max(0.1, 100 / facts.n_labelled)
+    return max(0.1, 100 / facts.n_labeled)
 
 
 def network_for(facts: Facts) -> dict[str, Any]:
     """A small CNN for images of 4×4 pixels or more; else one hidden layer with BatchNorm, narrower for few rows."""
     if facts.is_image and min(facts.shape[1:]) >= 4:
-        return {"name": "small_cnn", "width": 16 if facts.n_labelled < 5_000 else 32}
-    return {"name": "mlp", "batch_norm": True, "hidden": [256 if facts.n_labelled >= 1_000 else 128]}
+        return {"name": "small_cnn", "width": 16 if facts.n_labeled < 5_000 else 32}
+    return {"name": "mlp", "batch_norm": True, "hidden": [256 if facts.n_labeled >= 1_000 else 128]}
 
 
 def views_for(facts: Facts) -> dict[str, Any]:

@@ -9,13 +9,12 @@ from math import sqrt
 from torch import nn
 
 from pars import data, run
-from pars.autoconfig.recorder import Recorder
 from pars.data import Dataset
-from pars.engine import Watcher, use_threads
+from pars.engine import Callback, use_threads
 from pars.methods import Supervised
 from pars.run import RunConfig
 
-Watch = Callable[[], Watcher | None]
+Watch = Callable[[], Callback | None]
 SHARE = 0.4  # of the epochs: as many as PARS warms up
 
 
@@ -54,16 +53,15 @@ def agreement(
     config: RunConfig,
     dataset: Dataset,
     networks: Callable[[], list[nn.Module]] | None,
-    watcher: Watcher | None,
+    callback: Callback | None,
     title: str,
 ) -> float:
     """The share of held-out labels in % that a run's averaged weights predict at its end."""
-    recorder = Recorder(watcher)
     own = None if networks is None else networks()[:1]
-    trainer = run.build(config, run.prepare(config, dataset), None, networks=own, watcher=recorder, title=title)
+    trainer = run.build(config, run.prepare(config, dataset), None, networks=own, callback=callback, title=title)
     with use_threads(trainer.suitable_threads()):
         trainer.run()
-    return float(recorder.lines[-1]["holdout"]["ema"])
+    return float(trainer.history[-1]["holdout"]["ema"])
 
 
 def standard_error(share: float, rows: float) -> float:

@@ -15,7 +15,7 @@ from pars.cli.flags import Parser
 from pars.cli.output import add_json_flag, show
 from pars.cli.streams import say
 from pars.cli.train import help_text, resolve
-from pars.engine import Interrupted, watcher
+from pars.engine import Interrupted, show_progress
 from pars.errors import UserError
 from pars.noise import NoiseConfig
 
@@ -56,10 +56,12 @@ def command(args: Sequence[str]) -> int:
     try:
         compare.check(contenders, rate_open={each.name for each in open_})
         if open_:
-            found = {each.name: each for each in compare.search(open_, rates, options.search_share, out, watcher, say)}
+            found = {
+                each.name: each for each in compare.search(open_, rates, options.search_share, out, show_progress, say)
+            }
             contenders = [found.get(each.name, each) for each in contenders]
         say(f"{len(contenders)} methods on {contenders[0].config.data.name}; the runs go to {out}")
-        results = compare.run_all(contenders, watcher, say)
+        results = compare.run_all(contenders, show_progress, say)
     except Interrupted as stop:
         say("stopped and saved; the same command goes on")
         return stop.exit_code

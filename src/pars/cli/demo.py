@@ -15,7 +15,7 @@ from pars import report, run
 from pars.cli.flags import Parser
 from pars.cli.output import add_json_flag, show
 from pars.cli.streams import say
-from pars.engine import Interrupted, RunFolder, watcher
+from pars.engine import Interrupted, RunFolder, show_progress
 from pars.errors import UserError
 from pars.noise import NoiseConfig
 
@@ -54,7 +54,7 @@ def configure(method: str, options: argparse.Namespace) -> run.RunConfig:
 def compare(configs: dict[str, run.RunConfig], out: Path, options: argparse.Namespace) -> int:
     results: dict[str, dict[str, Any]] = {}
     for method, config in configs.items():
-        results[method] = run.train(config, out / method, watcher=watcher(), title=method)
+        results[method] = run.train(config, out / method, callback=show_progress(), title=method)
     plot = out / "demo.svg"
     curves = {ROWS[method]: RunFolder(out / method).read_metrics() for method in ROWS}
     title = f"8×8 digits, {100 * options.rate:.0f} % of the labels random"

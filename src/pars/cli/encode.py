@@ -15,7 +15,7 @@ from pars.cli.output import add_json_flag, show
 from pars.cli.streams import say
 from pars.cli.table_flags import add_table_flags, table_options
 from pars.data import Table
-from pars.engine import Interrupted, catch_interrupt, locked, watcher
+from pars.engine import Interrupted, catch_interrupt, locked, show_progress
 from pars.errors import UserError
 from pars.files import PART, expanded
 
@@ -52,7 +52,7 @@ def command(args: Sequence[str]) -> int:
     train, test = tables(options)
     encoder = chosen(options, train)
     work = options.out.with_name(options.out.name + PART)
-    progress = watcher(epochs=False)
+    progress = show_progress(epochs=False)
     shown = ExitStack()
 
     def start(total: int, done: int) -> None:

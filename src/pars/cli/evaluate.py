@@ -17,11 +17,11 @@ from pars.fit_folder import run_of
 
 
 def command(args: Sequence[str]) -> int:
-    parser = Parser(prog="pars evaluate", description="Accuracy of a run's network on labelled rows.")
+    parser = Parser(prog="pars evaluate", description="Accuracy of a run's network on labeled rows.")
     parser.add_argument("run", type=Path, help="the run's folder, or that of `pars fit`")
     parser.add_argument(
         "data",
-        help="labelled: a data set's name (its test rows), a .npz file; after `pars fit` a table or pictures, too",
+        help="labeled: a data set's name (its test rows), a .npz file; after `pars fit` a table or pictures, too",
     )
     add_rows_flags(parser, label=True)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")

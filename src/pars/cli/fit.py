@@ -20,7 +20,7 @@ from pars.cli.streams import printable, say
 from pars.cli.table_flags import add_table_flags, table_options
 from pars.data import Labels, Table
 from pars.encode import Preparation
-from pars.engine import Interrupted, watcher
+from pars.engine import Interrupted, show_progress
 from pars.errors import UserError
 from pars.files import write_text
 from pars.fit_folder import AUDIT, JOB, RESULT, ROWS
@@ -89,7 +89,7 @@ def fitted(options: argparse.Namespace, table: Table, labels: Labels, **more: An
         write_text(out / JOB, json.dumps(job, indent=1) + "\n")
         with encoding(preparation, table, more.get("test")) as step:
             proof.save_rows(out, table, labels, preparation, views=views, step=step, **more)
-    return proof.fit(out, method=options.method, seed=options.seed, device=options.device, watch=watcher)
+    return proof.fit(out, method=options.method, seed=options.seed, device=options.device, watch=show_progress)
 
 
 def check_out(out: Path, job: dict[str, str]) -> None:
@@ -126,7 +126,7 @@ def encoding(preparation: Preparation, *tables: Table | None) -> Iterator[Callab
     if preparation.encoder is None:
         yield None
         return
-    progress = watcher(epochs=False)
+    progress = show_progress(epochs=False)
     progress.start(sum(len(table) for table in tables if table is not None), 0, f"encode {preparation.encoder.name}")
     try:
         yield progress.step

@@ -63,7 +63,7 @@ def one_line(box: str) -> str:
     >>> one_line("╭─ Error ──────╮\\n│ --a: no 'x'  │\\n│ ──────────── │\\n│ Helptext:    │\\n│     --a INT  │\\n╰──╯")
     "--a: no 'x'; expected --a INT"
     """
-    plain = re.sub(r"\x1b\[[\d;]*m", "", box)  # colours, where stdout is a terminal
+    plain = re.sub(r"\x1b\[[\d;]*m", "", box)  # colors, where stdout is a terminal
     lines = [line.strip("│ ") for line in plain.splitlines()[1:]]  # without the title
     # Parts are set off by rules; the frame itself is drawn with blanks where the encoding has no lines.
     parts: list[list[str]] = [[]]

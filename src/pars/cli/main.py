@@ -18,7 +18,7 @@ COMMANDS = {
     "selftest": "flip some of a table's labels on purpose, and see how many are found",
     "compare": "several methods on the same data at the same counted cost: a table, accuracy over FLOP",
     "resume": "go on with a run that was stopped",
-    "evaluate": "accuracy of a run's network on labelled rows",
+    "evaluate": "accuracy of a run's network on labeled rows",
     "predict": "labels and confidences for rows, as CSV",
     "audit": "which labels of a run's data are wrong, and what they should be; writes the list",
     "inspect": "what a run trained, its curves and its selection; writes the plots",

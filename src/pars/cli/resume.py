@@ -8,7 +8,7 @@ from pathlib import Path
 from pars import report, run
 from pars.cli.flags import Parser
 from pars.cli.output import add_json_flag, show, stoppable
-from pars.engine import watcher
+from pars.engine import show_progress
 
 
 def command(args: Sequence[str]) -> int:
@@ -18,7 +18,7 @@ def command(args: Sequence[str]) -> int:
     options = parser.parse_args(args)
 
     def work() -> int:
-        result = run.resume(options.run, watcher=watcher(), title=options.run.name)
+        result = run.resume(options.run, callback=show_progress(), title=options.run.name)
         show(options.json, {"run": str(options.run), **result}, lambda: report.overview(report.read_run(options.run)))
         return 0
 

@@ -12,7 +12,7 @@ from pars import methods, report, run
 from pars.cli.flags import Parser, fields_as_flags
 from pars.cli.output import add_json_flag, show, stoppable
 from pars.cli.streams import say
-from pars.engine import resolve_device, watcher
+from pars.engine import resolve_device, show_progress
 from pars.errors import UserError
 from pars.noise import NoiseConfig
 
@@ -84,7 +84,7 @@ def command(args: Sequence[str]) -> int:
     say(f"{name}: {config.data.name}, {length} on {device}; the run goes to {out}")
 
     def work() -> int:
-        result = run.train(config, out, watcher=watcher(), title=name, tell=say)
+        result = run.train(config, out, callback=show_progress(), title=name, log=say)
         spent = report.flop_words(result["flop"], result["flop_by_stage"], budget)
         say(f"run saved in {out}: {result['epochs']} epochs, {spent}")
         show(options.json, {"run": str(out), **result}, lambda: report.overview(report.read_run(out)))

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from pars import run
-from pars.engine import RunFolder, Watcher
+from pars.engine import Callback, RunFolder
 from pars.errors import Diverged, UserError
 from pars.run import RunConfig
 
-Tell = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -57,24 +57,24 @@ def check_same(contender: Contender, *, rate_open: bool = False) -> None:
 
 
 def run_all(
-    contenders: Sequence[Contender], watch: Callable[[], Watcher] | None = None, tell: Tell = lambda line: None
+    contenders: Sequence[Contender], watch: Callable[[], Callback] | None = None, log: Log = lambda line: None
 ) -> dict[str, dict[str, Any] | None]:
     """Train, or go on with, one after the other; the result of each by name, none where it diverged."""
     results: dict[str, dict[str, Any] | None] = {}
     for each in contenders:
-        watcher = None if watch is None else watch()
+        callback = None if watch is None else watch()
         try:
             if RunFolder(each.out).config.exists():
                 check_same(each)  # another process may have begun it meanwhile
-                results[each.name] = run.resume(each.out, watcher=watcher, title=each.name)
+                results[each.name] = run.resume(each.out, callback=callback, title=each.name)
             else:
-                say = say_about(each.name, tell)
-                results[each.name] = run.train(each.config, each.out, watcher=watcher, title=each.name, tell=say)
+                say = say_about(each.name, log)
+                results[each.name] = run.train(each.config, each.out, callback=callback, title=each.name, log=say)
         except Diverged as error:
-            tell(f"{each.name}: {error}")
+            log(f"{each.name}: {error}")
             results[each.name] = None
     return results
 
 
-def say_about(name: str, tell: Tell) -> Tell:
-    return lambda line: tell(f"{name}: {line}")
+def say_about(name: str, log: Log) -> Log:
+    return lambda line: log(f"{name}: {line}")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from pars import run
-from pars.compare.contest import Contender, Tell, check, run_all
-from pars.engine import RunFolder, Watcher, write_text
+from pars.compare.contest import Contender, Log, check, run_all
+from pars.engine import Callback, RunFolder, write_text
 from pars.errors import UserError
 from pars.run import RunConfig
 
@@ -23,8 +23,8 @@ def search(
     rates: Sequence[float],
     share: float,
     out: Path,
-    watch: Callable[[], Watcher] | None = None,
-    tell: Tell = lambda line: None,
+    watch: Callable[[], Callback] | None = None,
+    log: Log = lambda line: None,
 ) -> list[Contender]:
     """The contenders with the best of these learning rates each; every try is a line of `out`/search.jsonl.
 
@@ -45,14 +45,14 @@ def search(
     lines, chosen = [], {}
     for each in contenders:
         own = [tries[each.name, rate] for rate in rates]
-        results = dict(zip(rates, run_all(own, watch, tell).values(), strict=True))
+        results = dict(zip(rates, run_all(own, watch, log).values(), strict=True))
         chosen[each.name] = best(results, each.name)
         for rate, result in results.items():
             is_best = rate == chosen[each.name]
             lines.append(described(each, rate, share, result) | {"chosen": is_best})
         write_text(out / "search.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
         edge = chosen[each.name] in (min(rates), max(rates)) and len(rates) > 1
-        tell(f"{each.name}: learning rate {chosen[each.name]:g}" + (", at the edge of those tried" if edge else ""))
+        log(f"{each.name}: learning rate {chosen[each.name]:g}" + (", at the edge of those tried" if edge else ""))
     return [replace(each, config=at_rate(each.config, chosen[each.name])) for each in contenders]
 
 

@@ -25,19 +25,19 @@ def read_image(
     path: Path,
     *,
     where: str = "",
-    colour: bool = False,
-    grey: bool = False,
+    color: bool = False,
+    gray: bool = False,
     size: int | tuple[int, int] | None = None,
 ) -> Pixels:
     """The pixels of a picture as a person sees it (turned as its EXIF note says): uint8 [C, H, W].
 
-    A grey picture has one channel, any other three; with `colour` all have three, with `grey` one. `size`, a side or
+    A gray picture has one channel, any other three; with `color` all have three, with `gray` one. `size`, a side or
     (height, width): the picture is resized until it covers that, and the middle is taken. `where` names the row, for
     messages.
     """
     with _opened(path, where) as opened:
         upright = ImageOps.exif_transpose(opened)
-        one = grey or (upright.mode == "L" and not colour)
+        one = gray or (upright.mode == "L" and not color)
         picture = upright.convert("L" if one else "RGB")
     if size is not None:
         height, width = (size, size) if isinstance(size, int) else size

@@ -15,7 +15,7 @@ SMALL = 64  # pixels a side; beyond, a network that is trained from scratch cost
 
 @dataclass(frozen=True)
 class Frame:
-    """The one shape of all pictures: channels (1 where all are grey, else 3), height, width."""
+    """The one shape of all pictures: channels (1 where all are gray, else 3), height, width."""
 
     channels: int
     height: int
@@ -24,10 +24,10 @@ class Frame:
     def read(self, table: Table) -> Images:
         """The picture files of a table: uint8 [n, C, H, W], resized until they cover the frame; the middle is taken."""
         assert table.images is not None
-        grey, size = self.channels == 1, (self.height, self.width)
+        gray, size = self.channels == 1, (self.height, self.width)
         return np.stack(
             [
-                data.read_image(path, where=table.row(row), colour=not grey, grey=grey, size=size)
+                data.read_image(path, where=table.row(row), color=not gray, gray=gray, size=size)
                 for row, path in enumerate(table.images)
             ]
         )

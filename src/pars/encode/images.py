@@ -17,7 +17,7 @@ PIXELS_SIDE = 32  # beyond, so many single pixels say less than they cost
 
 
 def resized(images: Images, size: int) -> Tensor:
-    """Float pixels 0..255 [n, 3, size, size]: grey thrice, without opacity, bicubic.
+    """Float pixels 0..255 [n, 3, size, size]: gray thrice, without opacity, bicubic.
 
     >>> resized(np.full((2, 1, 8, 8), 9, np.uint8), 16)[1, 2, 3, 4]
     tensor(9.)

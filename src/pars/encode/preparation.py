@@ -126,7 +126,7 @@ def _of_pictures(table: Table) -> Preparation:
     """Small pictures by their pixels, others by the encoder that is installed."""
     found = common_frame(table)
     if isinstance(found, Frame):
-        how = f"at {found.width}×{found.height}, {'grey' if found.channels == 1 else 'in colour'}"
+        how = f"at {found.width}×{found.height}, {'gray' if found.channels == 1 else 'in color'}"
         note = f"no encoder was named: {len(table)} small pictures, so a network is trained from their pixels ({how})"
         return Preparation("image", frame=found, note=note)
     try:

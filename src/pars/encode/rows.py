@@ -40,12 +40,12 @@ def _as_table(source: str, rows: data.Split, classes: tuple[str, ...]) -> Table:
 
 
 def take(table: Table, start: int, stop: int, size: int) -> Rows:
-    """Rows start..stop-1: texts, or images; picture files are read at size×size in colour."""
+    """Rows start..stop-1: texts, or images; picture files are read at size×size in color."""
     if table.texts is not None:
         return table.texts[start:stop]
     if table.images is not None:
         read = [
-            data.read_image(path, where=table.row(start + at), colour=True, size=size)
+            data.read_image(path, where=table.row(start + at), color=True, size=size)
             for at, path in enumerate(table.images[start:stop])
         ]
         return np.stack(read)

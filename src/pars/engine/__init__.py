@@ -13,23 +13,22 @@ from pars.engine.memory import keep_freed_memory
 from pars.engine.miniature import RowCounts, epoch_costs
 from pars.engine.plan import Plan, plan
 from pars.engine.predict import accuracy, predict_proba
-from pars.engine.progress import Quiet, Watcher, watcher
+from pars.engine.progress import Callback, show_progress
 from pars.engine.threads import choose_threads, recorded_threads, use_threads
 from pars.engine.trainer import Trainer
 from pars.files import write_atomically, write_text
 
 __all__ = [
+    "Callback",
     "DeviceName",
     "Interrupted",
     "Keep",
     "NetworkCost",
     "Plan",
-    "Quiet",
     "RowCounts",
     "RunFolder",
     "TrainConfig",
     "Trainer",
-    "Watcher",
     "accuracy",
     "as_tensor",
     "catch_interrupt",
@@ -43,8 +42,8 @@ __all__ = [
     "predict_proba",
     "recorded_threads",
     "resolve_device",
+    "show_progress",
     "use_threads",
-    "watcher",
     "write_atomically",
     "write_json",
     "write_text",

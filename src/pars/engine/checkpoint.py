@@ -1,4 +1,4 @@
-"""Tensors and their position in one safetensors file: weights, averages, optimiser, row state, and two integers."""
+"""Tensors and their position in one safetensors file: weights, averages, optimizer, row state, and two integers."""
 
 from __future__ import annotations
 
@@ -68,19 +68,19 @@ def load_module(prefix: str, module: nn.Module, tensors: Mapping[str, Tensor], w
         raise UserError(f"{where} does not fit the network of its configuration: {one_line(error)}") from error
 
 
-def optimiser_tensors(prefix: str, optimiser: optim.Optimizer) -> dict[str, Tensor]:
+def optimizer_tensors(prefix: str, optimizer: optim.Optimizer) -> dict[str, Tensor]:
     return {
         f"{prefix}{index}.{name}": value
-        for index, state in optimiser.state_dict()["state"].items()
+        for index, state in optimizer.state_dict()["state"].items()
         for name, value in state.items()
         if isinstance(value, Tensor)
     }
 
 
-def load_optimiser(prefix: str, optimiser: optim.Optimizer, tensors: Mapping[str, Tensor], where: Path) -> None:
-    parameters = [p for group in optimiser.param_groups for p in group["params"]]
-    of_shape = {"exp_avg", "exp_avg_sq"} if isinstance(optimiser, optim.Adam) else {"momentum_buffer"}
-    scalars = {"step"} if isinstance(optimiser, optim.Adam) else set()
+def load_optimizer(prefix: str, optimizer: optim.Optimizer, tensors: Mapping[str, Tensor], where: Path) -> None:
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    of_shape = {"exp_avg", "exp_avg_sq"} if isinstance(optimizer, optim.Adam) else {"momentum_buffer"}
+    scalars = {"step"} if isinstance(optimizer, optim.Adam) else set()
     state: dict[int, dict[str, Tensor]] = {}
     for key, tensor in with_prefix(prefix, tensors, "cpu").items():
         index, _, name = key.partition(".")
@@ -88,10 +88,10 @@ def load_optimiser(prefix: str, optimiser: optim.Optimizer, tensors: Mapping[str
         # torch would take a buffer of any shape, and fail in the first step.
         known = position < len(parameters) and name in of_shape | scalars
         if not known or tensor.shape != (() if name in scalars else parameters[position].shape):
-            raise UserError(f"{where} does not fit the optimiser of its configuration: {prefix}{key} has no parameter")
+            raise UserError(f"{where} does not fit the optimizer of its configuration: {prefix}{key} has no parameter")
         state.setdefault(position, {})[name] = tensor
-    whole = optimiser.state_dict()
-    optimiser.load_state_dict({"state": state, "param_groups": whole["param_groups"]})
+    whole = optimizer.state_dict()
+    optimizer.load_state_dict({"state": state, "param_groups": whole["param_groups"]})
 
 
 def with_prefix(prefix: str, tensors: Mapping[str, Tensor], device: str) -> dict[str, Tensor]:

@@ -13,13 +13,13 @@ LARGEST_RATE = 1e30  # weights are float32: their largest number is 3.4e38
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """Optimiser, schedule, averaging, evaluation, checkpoints."""
+    """Optimizer, schedule, averaging, evaluation, checkpoints."""
 
     epochs: int = 100
     budget: float = 0.0  # PFLOP; above 0 the epochs, and the warm-up, follow from it (docs/compare.md)
     batch_size: int = 128
-    steps_per_epoch: int | None = None  # none = one pass over the labelled rows; else labelled rows are cycled
-    optimiser: Literal["sgd", "adam", "muon"] = "sgd"
+    steps_per_epoch: int | None = None  # none = one pass over the labeled rows; else labeled rows are cycled
+    optimizer: Literal["sgd", "adam", "muon"] = "sgd"
     lr: float = 0.03
     momentum: float = 0.9  # adam: its first beta
     weight_decay: float = 5e-4
@@ -63,7 +63,7 @@ class TrainConfig:
             raise UserError(f"train.milestones are {list(self.milestones)}, expected shares of the run from 0 to 1")
         if self.late_momentum is not None and not 0 <= self.late_momentum <= LARGEST_RATE:
             raise UserError(f"train.late_momentum is {self.late_momentum}, expected a number of at least 0")
-        if self.optimiser == "adam" and not (self.momentum < 1 and (self.late_momentum or 0) < 1):
+        if self.optimizer == "adam" and not (self.momentum < 1 and (self.late_momentum or 0) < 1):
             raise UserError("train.momentum and train.late_momentum are betas of Adam's: expected numbers below 1")
         if self.grad_clip is not None and not self.grad_clip > 0:
             raise UserError(f"train.grad_clip is {self.grad_clip}, expected a norm above 0")

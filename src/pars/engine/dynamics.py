@@ -1,7 +1,7 @@
 """What the averaged network thought of each row's label, epoch by epoch, in a few numbers a row.
 
-A network that has learnt a wrong label by heart no longer shows it; what it answered before does. So the rows are
-looked at after every epoch, and means over two spans of epochs are kept: an early one, before labels are learnt by
+A network that has learned a wrong label by heart no longer shows it; what it answered before does. So the rows are
+looked at after every epoch, and means over two spans of epochs are kept: an early one, before labels are learned by
 heart, and a late one, in which the network is best.
 """
 
@@ -21,7 +21,7 @@ from pars.engine.feed import Feed
 from pars.engine.position import check_state
 from pars.engine.predict import BATCH
 
-CLIP = 20.0  # of a margin in logits: beyond it nothing is learnt about a label, and one epoch must not rule the mean
+CLIP = 20.0  # of a margin in logits: beyond it nothing is learned about a label, and one epoch must not rule the mean
 COUNTS = ("agree", "forgotten", "first_agree")
 SUMS = ("margin_early", "margin_early_square", "margin_late", "margin_late_square", "p", "p_square")
 
@@ -138,13 +138,13 @@ def add_rows(
         if epoch in span:
             # Half precision suffices: a growing weight keeps the last step of the mean above its rounding.
             t[name].copy_(torch.lerp(t[name].float(), p, weight / total))
-    labelled = given >= 0
+    labeled = given >= 0
     own = given.clamp_min(0)[:, None]
     log_p = p.clamp_min(1e-30).log()
     margin = log_p.gather(1, own)[:, 0] - log_p.scatter(1, own, -torch.inf).amax(dim=1)
-    agrees = (margin > 0) & labelled
-    margin = margin.clamp(-CLIP, CLIP) * labelled
-    of_given = p.gather(1, own)[:, 0] * labelled
+    agrees = (margin > 0) & labeled
+    margin = margin.clamp(-CLIP, CLIP) * labeled
+    of_given = p.gather(1, own)[:, 0] * labeled
     part = "margin_early" if epoch < when.first else "margin_late"
     t[part] += margin
     t[f"{part}_square"] += margin.square()

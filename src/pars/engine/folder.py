@@ -20,7 +20,7 @@ class RunFolder:
     config.toml         the resolved configuration
     inputs.json         settings, checksums of the data and CPU threads it began with; what was given from Python
     plan.json           with a budget: what each epoch is expected to cost
-    noise.json          how the labels were corrupted, with the realised confusion matrix
+    noise.json          how the labels were corrupted, with the realized confusion matrix
     labels.csv          row, given label, true label (where known)
     metrics.jsonl       one object per epoch
     checkpoint.safetensors   where to resume

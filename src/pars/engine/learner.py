@@ -1,4 +1,4 @@
-"""One network with its optimiser and its average: what one optimisation step changes, and how it is saved."""
+"""One network with its optimizer and its average: what one optimization step changes, and how it is saved."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class Learner:
         self.trainable = [p for p in self.parameters if p.requires_grad]  # a user's network may have frozen parts
         self.run_config = self.config = config
         self.cost = network_cost(module, example)
-        self.updating = 0  # FLOP of the optimiser so far
-        self.optimiser, self.update_cost = self._optimiser(), update_flop(module, config.optimiser)
+        self.updating = 0  # FLOP of the optimizer so far
+        self.optimizer, self.update_cost = self._optimizer(), update_flop(module, config.optimizer)
 
-    def _optimiser(self) -> optim.Optimizer:
+    def _optimizer(self) -> optim.Optimizer:
         c, parameters = self.config, [*self.parameters, *self.net.attached.parameters()]
-        if c.optimiser == "adam":
+        if c.optimizer == "adam":
             return optim.Adam(parameters, lr=c.lr, betas=(c.momentum, 0.999), weight_decay=c.weight_decay, foreach=True)
-        if c.optimiser == "muon":
+        if c.optimizer == "muon":
             return Muon(
                 parameters,
                 hidden_weights(self.net.module),
@@ -68,7 +68,7 @@ class Learner:
         )
 
     def enter(self, stage: Stage, *, seed: int | None) -> None:
-        """Be as this stage needs it; with a seed, as it begins it: fresh weights and a fresh optimiser where due."""
+        """Be as this stage needs it; with a seed, as it begins it: fresh weights and a fresh optimizer where due."""
         changes: dict[str, Any] = dict(stage.train)
         config = replace(self.run_config, **changes) if changes else self.run_config
         if seed is not None and stage.restart != "none":
@@ -77,24 +77,24 @@ class Learner:
                 self.net.average.load_state_dict(self.net.module.state_dict())
         if config != self.config or stage.train or stage.restart != "none":
             self.config = config
-            self.optimiser = self._optimiser()
+            self.optimizer = self._optimizer()
         choose_trained(self.net.module, self.trainable, stage.trains)
-        self.update_cost = update_flop(self.net.module, self.config.optimiser)
+        self.update_cost = update_flop(self.net.module, self.config.optimizer)
 
     def update(self, step: int, curve: Curve) -> None:
         """Apply the gradients of step `step` (from 0) of the run."""
-        group = self.optimiser.param_groups[0]
+        group = self.optimizer.param_groups[0]
         if self.config.grad_clip is not None:
             nn.utils.clip_grad_norm_(group["params"], self.config.grad_clip)
         at = {"step": step - curve.first, "total": curve.total}
         group["lr"], beta = learning_rate(self.config, **at), momentum(self.config, **at)
-        if self.config.optimiser == "adam":
+        if self.config.optimizer == "adam":
             group["betas"] = (beta, 0.999)
         else:
             group["momentum"] = beta
-        self.optimiser.step()
+        self.optimizer.step()
         self.updating += self.update_cost
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=True)
         decay = decay_at(step - curve.averaged_from, decay=self.config.ema, ramp=self.config.ema_ramp)
         update_average(self.averaged, self.parameters, decay)
 
@@ -105,7 +105,7 @@ class Learner:
 
     @property
     def work(self) -> list[int]:
-        """Rows passed forward only, rows passed forward and back, and FLOP of the optimiser, so far."""
+        """Rows passed forward only, rows passed forward and back, and FLOP of the optimizer, so far."""
         return [self.net.forwards, self.net.backwards, self.updating]
 
     def weights(self, index: int) -> dict[str, Tensor]:
@@ -123,14 +123,14 @@ class Learner:
         return (
             self.weights(index)
             | ck.module_tensors(f"attached.{index}.", self.net.attached)
-            | ck.optimiser_tensors(f"optimiser.{index}.", self.optimiser)
+            | ck.optimizer_tensors(f"optimizer.{index}.", self.optimizer)
         )
 
     def load(self, index: int, tensors: Mapping[str, Tensor], work: tuple[int, int, int], where: Path) -> None:
         ck.load_module(f"average.{index}.", self.net.average, tensors, where)
         ck.load_module(f"raw.{index}.", self.net.module, tensors, where)
         ck.load_module(f"attached.{index}.", self.net.attached, tensors, where)
-        ck.load_optimiser(f"optimiser.{index}.", self.optimiser, tensors, where)
+        ck.load_optimizer(f"optimizer.{index}.", self.optimizer, tensors, where)
         self.net.forwards, self.net.backwards, self.updating = work
 
 

@@ -1,4 +1,4 @@
-"""What a linear model says of each row that learnt from all the others: exact, without training it n times.
+"""What a linear model says of each row that learned from all the others: exact, without training it n times.
 
 A network has seen the labels it is asked about. Ridge regression from the features to the labels is weaker, but has a
 closed form for its answer to a row left out (Allen 1974), so that no label speaks for itself.
@@ -47,7 +47,7 @@ def linear_view(inputs: Tensor, labels: Tensor, n_classes: int) -> dict[str, Ten
 
 
 class Rows:
-    """Feature vectors, standardised by the rows with a label, a few at a time in float64."""
+    """Feature vectors, standardized by the rows with a label, a few at a time in float64."""
 
     def __init__(self, x: Tensor, known: Tensor) -> None:
         self.x, self.known = x, known

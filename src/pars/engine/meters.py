@@ -16,8 +16,8 @@ COUNTS = (
     "noisy_known",
     "ambiguous_pseudo_right",
     "noisy_pseudo_right",
-    "ambiguous_labelled",
-    "noisy_labelled",
+    "ambiguous_labeled",
+    "noisy_labeled",
     "ambiguous_given_right",
     "noisy_given_right",
     "wrong_labels",
@@ -41,9 +41,9 @@ class EpochMeter:
         for name, s in selections.items():
             ambiguous, predicted, given = s.selected, s.predicted, s.batch.labels
             true = torch.full_like(given, -2) if self._true is None else self._true[s.batch.rows]
-            known = true >= 0  # unlabelled rows of a user's data have no truth to compare with
-            labelled = known & (given >= 0)
-            right, kept, wrong = predicted == true, labelled & (given == true), labelled & (given != true)
+            known = true >= 0  # unlabeled rows of a user's data have no truth to compare with
+            labeled = known & (given >= 0)
+            right, kept, wrong = predicted == true, labeled & (given == true), labeled & (given != true)
             counts = (
                 torch.ones_like(ambiguous),
                 ambiguous,
@@ -51,8 +51,8 @@ class EpochMeter:
                 ~ambiguous & known,
                 ambiguous & right,
                 ~ambiguous & right,
-                ambiguous & labelled,
-                ~ambiguous & labelled,
+                ambiguous & labeled,
+                ~ambiguous & labeled,
                 ambiguous & kept,
                 ~ambiguous & kept,
                 wrong,
@@ -99,8 +99,8 @@ class EpochMeter:
             ),
             "pseudo_accuracy_ambiguous": (c["ambiguous_pseudo_right"], c["ambiguous_known"]),
             "pseudo_accuracy_noisy": (c["noisy_pseudo_right"], c["noisy_known"]),
-            "labels_right_ambiguous": (c["ambiguous_given_right"], c["ambiguous_labelled"]),
-            "labels_right_noisy": (c["noisy_given_right"], c["noisy_labelled"]),
-            "memorised": (c["wrong_labels_predicted"], c["wrong_labels"]),
+            "labels_right_ambiguous": (c["ambiguous_given_right"], c["ambiguous_labeled"]),
+            "labels_right_noisy": (c["noisy_given_right"], c["noisy_labeled"]),
+            "memorized": (c["wrong_labels_predicted"], c["wrong_labels"]),
         }
         return shares | {name: part / whole for name, (part, whole) in known.items() if whole}

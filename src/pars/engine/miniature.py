@@ -1,6 +1,6 @@
 """What each epoch of a run will cost, counted on a miniature: a few rows of noise and a tiny network.
 
-How often a method passes a row does not depend on what the row is. So its own stages run on 512 labelled rows for some
+How often a method passes a row does not depend on what the row is. So its own stages run on 512 labeled rows for some
 epochs, and what they pass is scaled to the real rows and networks. Nothing is learned meanwhile.
 """
 
@@ -25,8 +25,8 @@ from pars.engine.trainer import Trainer
 from pars.method_api import Method
 from pars.models import ModelConfig, build
 
-LABELLED, BATCH = 512, 128  # labelled rows of the miniature, in steps of so many
-LARGEST = 50_000  # rows, with the unlabelled ones
+LABELED, BATCH = 512, 128  # labeled rows of the miniature, in steps of so many
+LARGEST = 50_000  # rows, with the unlabeled ones
 N_FEATURES = 8
 AGREE = (1.0, 0.5)
 
@@ -36,7 +36,7 @@ class RowCounts:
     """The rows of a run that may be trained on, those with a label, and how many of the latter an epoch reads."""
 
     every: int
-    labelled: int
+    labeled: int
     per_epoch: int
     n_classes: int
     steps: int = 0  # of an epoch: each updates the weights
@@ -87,14 +87,14 @@ class Miniature(Trainer):
 
     def __init__(self, method: Method, epochs: int, rows: RowCounts, *, agree: float) -> None:
         k = rows.n_classes
-        n = min(LARGEST, round(LABELLED * rows.every / rows.labelled))
+        n = min(LARGEST, round(LABELED * rows.every / rows.labeled))
         inputs = 10 * np.random.default_rng(0).standard_normal((n, N_FEATURES)).astype(np.float32)
         tiny = ModelConfig(name="mlp", hidden=(8,))
         networks = [build(tiny, (N_FEATURES,), k, seed=0) for _ in range(method.networks)]
         with torch.no_grad():
             predicted = networks[0](torch.from_numpy(inputs)).argmax(dim=1).numpy()
         index = np.arange(n)
-        labels = np.where(index < LABELLED, (predicted + (index >= agree * LABELLED)) % k, -1)
+        labels = np.where(index < LABELED, (predicted + (index >= agree * LABELED)) % k, -1)
         off = augment.ViewsConfig(weak="none", strong="none")
         super().__init__(
             method=method,
@@ -106,7 +106,7 @@ class Miniature(Trainer):
         )
         self.learners = []  # nothing to step
         self._steps = rows.steps
-        self._look, self._step = rows.every / n, rows.per_epoch / LABELLED
+        self._look, self._step = rows.every / n, rows.per_epoch / LABELED
         self._stages: list[str] = []
         self._work: list[list[tuple[float, float]]] = []  # of each epoch and network: rows forward, forward and back
 

@@ -20,7 +20,7 @@ class Muon(optim.Optimizer):
     A hidden weight, as a matrix [out, in·k·k], is scaled to the norm √out, and moves by `lr` times the nearest
     orthogonal matrix to its momentum: by that part of its size, however large or small the gradient is. A robust loss
     has small gradients as long as nothing is learned; that does not slow these weights down. Their scale is fixed
-    because a normalisation after them takes it out again; weight decay is for the others.
+    because a normalization after them takes it out again; weight decay is for the others.
     """
 
     def __init__(
@@ -79,9 +79,9 @@ def orthogonal(gradient: Tensor) -> Tensor:
     return (wide if matrix.shape[0] <= matrix.shape[1] else wide.T).reshape(gradient.shape)
 
 
-def update_flop(module: nn.Module, optimiser: str) -> int:
-    """Floating-point operations that an optimiser needs for one step, but for a few per weight."""
-    if optimiser != "muon":
+def update_flop(module: nn.Module, optimizer: str) -> int:
+    """Floating-point operations that an optimizer needs for one step, but for a few per weight."""
+    if optimizer != "muon":
         return 0
     return sum(orthogonal_flop(weight.shape) for weight in hidden_weights(module) if weight.requires_grad)
 

@@ -19,13 +19,13 @@ Rows = npt.NDArray[np.int64]
 LABELED = Draw("labeled")
 
 
-def steps_in_epoch(n_labelled: int, batch_size: int, steps: int | None) -> int:
-    """One pass over the labelled rows, or a given number of steps that cycles them.
+def steps_in_epoch(n_labeled: int, batch_size: int, steps: int | None) -> int:
+    """One pass over the labeled rows, or a given number of steps that cycles them.
 
     >>> steps_in_epoch(50_000, 128, None), steps_in_epoch(4_000, 128, 391)
     (391, 391)
     """
-    return steps if steps is not None else math.ceil(n_labelled / batch_size)
+    return steps if steps is not None else math.ceil(n_labeled / batch_size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ class Batches(Sequence[Rows]):
 class Layout:
     """The rows of a run, and how many of them an epoch reads in how many steps."""
 
-    labelled: Rows
+    labeled: Rows
     every: Rows
     per_epoch: int
     steps: int
@@ -101,12 +101,12 @@ class Layout:
     def order(self, name: str, draw: Draw, state: State) -> Order:
         """The batches of a draw, as the method's state has it now."""
         if name == "labeled" and draw == LABELED:
-            return Order(self.labelled, self.seed, name, self.per_epoch, self.steps)
+            return Order(self.labeled, self.seed, name, self.per_epoch, self.steps)
         if callable(draw.pool):
             pool = draw.pool(state).cpu().numpy()
             assert np.isin(pool, self.every).all(), f"batches {name!r} would hold rows that are held out"
         else:
-            pool = self.labelled if draw.pool == "labeled" else self.every
+            pool = self.labeled if draw.pool == "labeled" else self.every
         if not len(pool):
             raise UserError(f"the method chose no rows for its batches {name!r}: nothing to train on")
         ratio = draw.ratio(state) if callable(draw.ratio) else draw.ratio
@@ -131,14 +131,14 @@ class Scheduled:
         return {name: self.layout.order(name, draw, state) for name, draw in self.draws.items()}
 
 
-def lay_out(labelled: Rows, every: Rows, config: TrainConfig, seed: int) -> Layout:
-    """One pass over the labelled rows an epoch, or as many steps as the configuration says."""
-    if not len(labelled):
-        raise UserError("no labelled rows to train on: every label is -1 or held out")
-    size = min(config.batch_size, len(labelled))
-    steps = steps_in_epoch(len(labelled), size, config.steps_per_epoch)
-    per_epoch = len(labelled) if config.steps_per_epoch is None else steps * size
-    return Layout(labelled, every, per_epoch, steps, seed)
+def lay_out(labeled: Rows, every: Rows, config: TrainConfig, seed: int) -> Layout:
+    """One pass over the labeled rows an epoch, or as many steps as the configuration says."""
+    if not len(labeled):
+        raise UserError("no labeled rows to train on: every label is -1 or held out")
+    size = min(config.batch_size, len(labeled))
+    steps = steps_in_epoch(len(labeled), size, config.steps_per_epoch)
+    per_epoch = len(labeled) if config.steps_per_epoch is None else steps * size
+    return Layout(labeled, every, per_epoch, steps, seed)
 
 
 def schedule(stages: Sequence[Stage], layout: Layout, epochs: int) -> list[Scheduled]:

@@ -71,13 +71,13 @@ def plan(
 ) -> Plan:
     """The plan of a run, given as to a Trainer, whose `config.budget` is above 0."""
     labels = np.where(held_out, -1, data.train.labels)
-    usable, labelled = np.flatnonzero(~held_out), np.flatnonzero(labels >= 0)
+    usable, labeled = np.flatnonzero(~held_out), np.flatnonzero(labels >= 0)
     example = views.plain(as_tensor(data.train.inputs[np.zeros(2, dtype=np.int64)]))
     for index, module in enumerate(networks):
         check_network(module, example, data.n_classes, 2, f"networks[{index}]")
-    layout = lay_out(labelled, usable, config, 0)
-    rows = RowCounts(len(usable), len(labelled), layout.per_epoch, data.n_classes, layout.steps)
-    costs = tuple(network_cost(module, example, update_flop(module, config.optimiser)) for module in networks)
+    layout = lay_out(labeled, usable, config, 0)
+    rows = RowCounts(len(usable), len(labeled), layout.per_epoch, data.n_classes, layout.steps)
+    costs = tuple(network_cost(module, example, update_flop(module, config.optimizer)) for module in networks)
     task = Task(len(labels), data.n_classes, torch.from_numpy(labels), config.epochs)
     return plan_for(method, config.budget, task, rows, costs)
 

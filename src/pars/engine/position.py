@@ -20,7 +20,7 @@ class Position:
     epoch: int
     step: int
     meter: dict[str, Tensor]
-    work: tuple[tuple[int, int, int], ...]  # rows forward only, rows forward and back, FLOP of the optimiser
+    work: tuple[tuple[int, int, int], ...]  # rows forward only, rows forward and back, FLOP of the optimizer
     spent: dict[str, float]  # FLOP of each stage after the last finished epoch
 
 

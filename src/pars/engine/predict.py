@@ -35,6 +35,6 @@ def _one(module: nn.Module, inputs: Tensor, look: TestTimeView, device: str) -> 
 
 
 def accuracy(probabilities: Tensor, labels: Tensor) -> float:
-    """Per cent of rows whose most probable class is the label; rows labelled -1 do not count."""
-    labelled = labels >= 0
-    return 100 * float((probabilities.argmax(dim=1) == labels)[labelled].double().mean())
+    """Per cent of rows whose most probable class is the label; rows labeled -1 do not count."""
+    labeled = labels >= 0
+    return 100 * float((probabilities.argmax(dim=1) == labels)[labeled].double().mean())

@@ -5,19 +5,26 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 
-class Watcher(Protocol):
-    """Told about progress; never changes it."""
+class Callback:
+    """Is called in the course of training, and does nothing: the base class of progress bars and recorders."""
 
-    def start(self, total_steps: int, done_steps: int, title: str) -> None: ...
-    def step(self, images: int) -> None: ...
-    def epoch(self, line: dict[str, Any]) -> None: ...
-    def stop(self) -> None: ...
+    def start(self, total_steps: int, done_steps: int, title: str) -> None:
+        """Training begins, or is resumed after `done_steps`."""
+
+    def step(self, rows: int) -> None:
+        """A step on so many rows is done."""
+
+    def epoch(self, line: dict[str, Any]) -> None:
+        """An epoch is done; `line` is what metrics.jsonl has of it."""
+
+    def stop(self) -> None:
+        """Training has ended, or was interrupted."""
 
 
 def summary(line: dict[str, Any]) -> str:
@@ -42,25 +49,16 @@ def accuracy_note(line: dict[str, Any]) -> str:
     return str(line["stage"]) if split is None else f"{line['stage']}, {split} {line[split]['ema']:.1f} %"
 
 
-class Quiet:
-    """Shows nothing."""
-
-    def start(self, total_steps: int, done_steps: int, title: str) -> None: ...
-    def step(self, images: int) -> None: ...
-    def epoch(self, line: dict[str, Any]) -> None: ...
-    def stop(self) -> None: ...
-
-
-class Lines(Quiet):
+class Lines(Callback):
     """A plain line per epoch, with the rate and the time left."""
 
     def start(self, total_steps: int, done_steps: int, title: str) -> None:
         self._title, self._total, self._done, self._images = title, total_steps, done_steps, 0
         self._from, self._began = done_steps, time.monotonic()
 
-    def step(self, images: int) -> None:
+    def step(self, rows: int) -> None:
         self._done += 1
-        self._images += images
+        self._images += rows
 
     def epoch(self, line: dict[str, Any]) -> None:
         self._print(summary(line))
@@ -82,15 +80,15 @@ class TimedLines(Lines):
         super().start(total_steps, done_steps, title)
         self._printed = self._began
 
-    def step(self, images: int) -> None:
-        self._done += images
-        self._images += images
+    def step(self, rows: int) -> None:
+        self._done += rows
+        self._images += rows
         if self._done == self._total or time.monotonic() - self._printed > self.every:
             self._print(f"{self._done} of {self._total}")
             self._printed = time.monotonic()
 
 
-class Bar(Quiet):
+class Bar(Callback):
     """A rich progress bar with rate, time left and current accuracy."""
 
     def __init__(self, console: Console, *, by_rows: bool = False) -> None:
@@ -109,10 +107,10 @@ class Bar(Quiet):
         self._task = self._progress.add_task(title, total=total_steps, completed=done_steps, rate=0.0, note="")
         self._images, self._began = 0, time.monotonic()
 
-    def step(self, images: int) -> None:
-        self._images += images
+    def step(self, rows: int) -> None:
+        self._images += rows
         rate = self._images / max(time.monotonic() - self._began, 1e-9)
-        self._progress.update(self._task, advance=images if self._by_rows else 1, rate=rate)
+        self._progress.update(self._task, advance=rows if self._by_rows else 1, rate=rate)
 
     def epoch(self, line: dict[str, Any]) -> None:
         self._progress.update(self._task, note=accuracy_note(line))
@@ -121,7 +119,7 @@ class Bar(Quiet):
         self._progress.stop()
 
 
-def watcher(*, epochs: bool = True) -> Watcher:
+def show_progress(*, epochs: bool = True) -> Callback:
     """A bar where a person looks on, lines where a file or a pipe does: one per epoch; without epochs, by the clock.
 
     What `start` is told are steps; without epochs, rows.

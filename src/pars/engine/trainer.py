@@ -32,7 +32,7 @@ from pars.engine.outcome import save_model, save_rows
 from pars.engine.position import check_state, read_position
 from pars.engine.predict import predict_proba
 from pars.engine.probe import check_network
-from pars.engine.progress import Quiet, Watcher
+from pars.engine.progress import Callback
 from pars.engine.threads import choose_threads
 from pars.errors import Diverged, UserError
 from pars.method_api import Epoch, Method, Step, Task
@@ -55,7 +55,7 @@ class Trainer:
         device: str = "cpu",
         held_out: npt.NDArray[np.bool_] | None = None,
         folder: RunFolder | None = None,
-        watcher: Watcher | None = None,
+        callback: Callback | None = None,
         title: str = "train",
         planned: Sequence[float] = (),
     ) -> None:
@@ -64,7 +64,7 @@ class Trainer:
             raise UserError(f"{type(method).__name__} trains {method.networks} network(s), {len(networks)} were given")
         self.method, self.data, self.views, self.config = method, data, views, config
         self.seed, self.device, self.folder, self.title = seed, device, folder, title
-        self.planned, self.watcher = planned, watcher or Quiet()
+        self.planned, self.callback = planned, callback or Callback()
         self.held_out = np.zeros(len(data.train), dtype=bool) if held_out is None else held_out
         if config.keep != "last" and not self.held_out.any():
             raise UserError(
@@ -99,6 +99,7 @@ class Trainer:
         self.total_steps = self.steps * config.epochs
         self.epoch, self.step = 0, 0  # finished epochs; finished steps of the epoch under way
         self.spent: dict[str, float] = {}  # FLOP of each stage after the last finished epoch
+        self.history: list[dict[str, Any]] = []  # what metrics.jsonl has of each finished epoch
         self.meter = EpochMeter(self.true_labels)
         self.dynamics: Dynamics | None = None
         if config.dynamics_every:
@@ -108,13 +109,13 @@ class Trainer:
 
     def run(self) -> None:
         """Train to the end from wherever this trainer stands."""
-        self.watcher.start(self.total_steps, self.epoch * self.steps + self.step, self.title)
+        self.callback.start(self.total_steps, self.epoch * self.steps + self.step, self.title)
         try:
             with catch_interrupt() as interrupted:
                 while not self.is_over:
                     self._run_epoch(interrupted)
         finally:
-            self.watcher.stop()
+            self.callback.stop()
         if self.kept is not None:
             put_back(self.kept, self.nets)
         if self.folder is not None:
@@ -141,7 +142,9 @@ class Trainer:
                 self.save()
             if interrupted:
                 raise Interrupted
-        self.watcher.epoch(self._finish_epoch(now))
+        line = self._finish_epoch(now)
+        self.history.append(line)
+        self.callback.epoch(line)
 
     def _scheduled(self, epoch: int) -> Scheduled:
         """The stage of an epoch."""
@@ -214,7 +217,7 @@ class Trainer:
         learn_rows(self.state, at.row_parameters)
         self.meter.add_losses(losses)
         self.meter.add_selections(at.selections)
-        self.watcher.step(sum(map(len, rows.values())))
+        self.callback.step(sum(map(len, rows.values())))
 
     def _finish_epoch(self, now: Scheduled) -> dict[str, Any]:
         """Evaluate, log, save: in this order, so that a kill in between repeats the epoch, never skips it."""
@@ -316,3 +319,4 @@ class Trainer:
         self.state, self.meter.sums, self.epoch, self.step = state, at.meter, at.epoch, at.step
         self.kept, self.spent = kept, at.spent
         self.folder.keep_metrics(self.epoch)
+        self.history = self.folder.read_metrics()

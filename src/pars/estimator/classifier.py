@@ -19,9 +19,9 @@ from torch import nn
 
 from pars import run
 from pars.audit import AuditReport, from_dynamics
-from pars.autoconfig import Recorder, choose, configurations
+from pars.autoconfig import choose, configurations
 from pars.data import Dataset, Split, channel_statistics
-from pars.engine import Interrupted, Trainer, Watcher, use_threads, watcher
+from pars.engine import Callback, Interrupted, Trainer, show_progress, use_threads
 from pars.errors import UserError
 from pars.estimator.labels import REFUSE, read_labels
 from pars.estimator.model import Model
@@ -46,7 +46,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         or a function of (input shape, number of classes) that returns a torch module.
     epochs, batch_size, lr: "auto" or numbers; train_params: further fields of `TrainConfig`.
     views: "auto", or a dict of fields of `ViewsConfig`: what the weak and strong views of a row are.
-    holdout: share of the labelled rows kept from training to judge stages by; "auto" is none below 500 rows.
+    holdout: share of the labeled rows kept from training to judge stages by; "auto" is none below 500 rows.
     keep: which weights to end with, "last", "best-stage" or "best-epoch" (judged by held-out labels), or "auto".
     unlabeled: the value in y that marks rows without a label, for example -1 or ""; None or NaN: any missing value.
         By default every row has to have a label.
@@ -121,8 +121,8 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.model_ = Model.of(trainer, reader)
         return self
 
-    def _watch(self) -> Watcher | None:
-        return watcher() if self.verbose else None
+    def _watch(self) -> Callback | None:
+        return show_progress() if self.verbose else None
 
     def _networks(self, configs: Mapping[str, run.RunConfig], dataset: Dataset) -> Callable[[], list[nn.Module]] | None:
         """Builds the user's own networks, where `network` is a function."""
@@ -133,18 +133,17 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _train(self, config: run.RunConfig, dataset: Dataset) -> Trainer:
         build = self._networks({"": config}, dataset)
-        recorder = Recorder(self._watch())
         trainer = run.build(
             config,
             run.prepare(config, dataset),
             None,
             networks=None if build is None else build(),
-            watcher=recorder,
+            callback=self._watch(),
             title=self.method,
         )
         with use_threads(trainer.suitable_threads()):
             trainer.run()
-        self.history_ = recorder.lines
+        self.history_ = trainer.history
         return trainer
 
     def _note(self, trainer: Trainer) -> None:
@@ -179,7 +178,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def audit(self, X: Any = None) -> AuditReport:
         """Which of the labels that were fitted are wrong, and what they should be; from this one fit (docs/audit.md).
 
-        X: the rows of fit once more, for the votes of nearest neighbours: one more estimate, one more reason in words.
+        X: the rows of fit once more, for the votes of nearest neighbors: one more estimate, one more reason in words.
         """
         check_is_fitted(self)
         if self.dynamics_ is None:

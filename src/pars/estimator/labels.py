@@ -19,7 +19,7 @@ REFUSE = "refuse"
 
 
 def read_labels(estimator: Any, y: Any, rows: Any, unlabeled: Any) -> tuple[Labels, Classes]:
-    """Class numbers [n], -1 = unlabelled, and the classes in their order.
+    """Class numbers [n], -1 = unlabeled, and the classes in their order.
 
     `unlabeled` is the value that marks rows without a label; None and NaN both stand for any missing value.
     """
@@ -36,7 +36,7 @@ def read_labels(estimator: Any, y: Any, rows: Any, unlabeled: Any) -> tuple[Labe
     check_consistent_length(rows, given)
     known = np.asarray(given[~missing].tolist()) if given.dtype == object else given
     if not len(known):
-        raise UserError(f"y: all {len(given)} rows are unlabelled ({unlabeled!r}), expected some labels of 2 classes")
+        raise UserError(f"y: all {len(given)} rows are unlabeled ({unlabeled!r}), expected some labels of 2 classes")
     check_classification_targets(known)
     classes, numbers = np.unique(known, return_inverse=True)
     if len(classes) < 2:
@@ -59,7 +59,7 @@ def check_none_missing(given: npt.NDArray[Any]) -> None:
 
 
 def marked(given: npt.NDArray[Any], unlabeled: Any) -> npt.NDArray[np.bool_]:
-    """Which labels mark a row as unlabelled.
+    """Which labels mark a row as unlabeled.
 
     >>> marked(np.array(["cat", None, float("nan"), -1], dtype=object), None)
     array([False,  True,  True, False])

@@ -110,7 +110,7 @@ class Entry:
     link: str  # to the paper
     summary: str  # one sentence
     cost: float
-    """Network passes of a main-stage epoch over those of cross-entropy: a forward with backward over the labelled rows
+    """Network passes of a main-stage epoch over those of cross-entropy: a forward with backward over the labeled rows
     is 1, a forward alone 1/3; of all networks together."""
     recipe: Callable[[Setting], Recipe]
     needs: tuple[str, ...] = ()  # beyond rows and labels: "noise rate (estimated if not given)", "strong views"

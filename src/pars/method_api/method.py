@@ -24,7 +24,7 @@ class Task:
 
     n_rows: int
     n_classes: int
-    labels: Tensor  # [n] given labels, -1 = unlabelled
+    labels: Tensor  # [n] given labels, -1 = unlabeled
     epochs: int
 
 

@@ -104,7 +104,7 @@ def head_of(module: nn.Module) -> nn.Linear:
 
 @contextmanager
 def batch_statistics(module: nn.Module) -> Iterator[None]:
-    """BatchNorm normalises by its batch inside, whatever the mode, and does not move its running averages."""
+    """BatchNorm normalizes by its batch inside, whatever the mode, and does not move its running averages."""
     norms = [m for m in module.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
     modes = [norm.training for norm in norms]
     for norm in norms:

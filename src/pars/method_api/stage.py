@@ -45,7 +45,7 @@ class Stage:
     restart: Literal["none", "all", "head"] = "none"  # what gets fresh weights when the stage begins
     trains: Literal["all", "head", "body"] = "all"  # the rest keeps its weights
     train: Mapping[str, object] = field(default_factory=dict)
-    """Fields of TrainConfig that this stage has its own values of: a new optimiser, and a curve of its own."""
+    """Fields of TrainConfig that this stage has its own values of: a new optimizer, and a curve of its own."""
     own_curve: bool = False
     """The learning rate runs over this stage instead of the run; so it does where `train` changes anything."""
 
@@ -79,7 +79,7 @@ class Epoch:
     index: int  # of this stage, from 0
     epochs: int  # of this stage
     rows: Tensor  # [m] row numbers that may be trained on: all that are not held out
-    given: Tensor  # [n] given labels of every row, -1 = unlabelled
+    given: Tensor  # [n] given labels of every row, -1 = unlabeled
     n_classes: int
     state: State
     rng: np.random.Generator

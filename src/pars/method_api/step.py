@@ -1,4 +1,4 @@
-"""What one optimisation step is given."""
+"""What one optimization step is given."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Batch:
 
     def __init__(self, rows: Tensor, labels: Tensor, make_view: Callable[[str, int], Tensor]) -> None:
         self.rows = rows  # [B] row numbers
-        self.labels = labels  # [B] given labels, -1 = unlabelled
+        self.labels = labels  # [B] given labels, -1 = unlabeled
         self._make_view = make_view
         self._made: dict[tuple[str, int], Tensor] = {}
 
@@ -62,7 +62,7 @@ class RowParameter:
 
 @dataclass
 class Step:
-    """Everything one optimisation step may use."""
+    """Everything one optimization step may use."""
 
     nets: tuple[Network, ...]
     batches: Mapping[str, Batch]
@@ -91,7 +91,7 @@ class Step:
         return torch.from_numpy(self.rng.permutation(n)).to(self.batch.rows.device)
 
     def row_parameter(self, name: str, *, lr: float) -> Tensor:
-        """`state[name]` of the labelled batch's rows, to be learned: after the step it has moved by -lr · gradient.
+        """`state[name]` of the labeled batch's rows, to be learned: after the step it has moved by -lr · gradient.
 
         Plain gradient descent, without momentum or decay, on the gradient of the losses as they are returned.
         """

@@ -33,7 +33,7 @@ class Bootstrap(Method):
 
     target: Literal["soft", "hard"] = "soft"  # q: the prediction, or its likeliest class
     beta: float = 0.95  # weight of the given label; hard: 0.8
-    detach_target: bool = False  # on: no gradient through a soft q, without which the predictions' entropy is minimised
+    detach_target: bool = False  # on: no gradient through a soft q, without which the predictions' entropy is minimized
     warm_up: int = 0  # epochs of plain cross-entropy first: a fresh network's belief is no better than noise
 
     def __post_init__(self) -> None:

@@ -51,7 +51,7 @@ def adam_late_linear(decay_from: int) -> dict[str, Cited]:
     return {
         "epochs": code(200),
         "batch_size": code(128),
-        "optimiser": code("adam"),
+        "optimizer": code("adam"),
         "lr": code(1e-3),
         "momentum": code(0.9),
         "weight_decay": code(0.0),
@@ -83,6 +83,6 @@ ENTRIES = (
         cost=2.0,
         recipe=published,
         needs=("noise rate (estimated if not given)",),
-        differs="losses are divided by the number of rows once, not twice; inputs are normalised",
+        differs="losses are divided by the number of rows once, not twice; inputs are normalized",
     ),
 )

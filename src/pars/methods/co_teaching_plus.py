@@ -85,7 +85,7 @@ ENTRIES = (
         needs=("noise rate (estimated if not given)",),
         differs=(
             "cross-entropy of logits, not of probabilities; no row is lost; losses are divided by the number of rows "
-            "once; a batch without disagreement teaches nothing; inputs are normalised"
+            "once; a batch without disagreement teaches nothing; inputs are normalized"
         ),
     ),
 )

@@ -44,7 +44,7 @@ class DISC(Method):
     m: float = 0.95  # momentum of the thresholds; the 200 epochs of the public code mostly have 0.99
     sigma: float = 0.5  # by how much a prediction has to exceed them to correct a label
     lambda_h: float = 1.0  # hard rows
-    q: float = 0.7  # of their generalised cross-entropy
+    q: float = 0.7  # of their generalized cross-entropy
     alpha: float = 5.0  # mixup: λ ~ Beta(α, α), at least a half
     warm_up: int | None = None  # epochs; none = `warm_up_share` of the run
     warm_up_share: float = 0.1
@@ -156,7 +156,7 @@ def published(setting: Setting) -> Recipe:
     instance, many_wrong = setting.noise.kind == "instance", setting.rate >= 0.6
     asymmetric = setting.asymmetric and not instance
     adam: dict[str, Cited] = {
-        "optimiser": code("adam"),
+        "optimizer": code("adam"),
         "lr": code(1e-3),
         "momentum": code(0.9),
         "weight_decay": ours(0.0),
@@ -184,7 +184,7 @@ def published(setting: Setting) -> Recipe:
         views={
             "pad_mode": code("reflect"),
             "strong": code("randaugment"),
-            "flavour": ours("fixed"),
+            "flavor": ours("fixed"),
             "operations": code(2),
             "magnitude": code(10 if setting.data == "cifar100" else 5),
         },

@@ -1,4 +1,4 @@
-"""Early-learning regularisation (Liu et al. 2020): stay near a running average of one's own early predictions."""
+"""Early-learning regularization (Liu et al. 2020): stay near a running average of one's own early predictions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ELR(Method):
     """Cross-entropy plus λ·log(1 - <t, p>), t being each row's averaged prediction: it cancels wrong labels' pull."""
 
     beta: float = 0.7  # momentum of the targets t
-    weight: float = 3.0  # λ of the regulariser
+    weight: float = 3.0  # λ of the regularizer
     floor: float = 1e-4  # p is kept in [floor, 1 - floor]
 
     def __post_init__(self) -> None:

@@ -32,7 +32,7 @@ from pars.method_api import (
 from pars.noise import transition_matrix
 
 Direction = Literal["forward", "backward"]
-LARGEST_CONDITION = 1e3  # of T: beyond, two classes are labelled so much alike that no loss can tell them apart
+LARGEST_CONDITION = 1e3  # of T: beyond, two classes are labeled so much alike that no loss can tell them apart
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class LossCorrection(Method):
     """Cross-entropy corrected by T, T_ij = P(given label j | true class i): the network learns the true classes.
 
     A T that is not known is read off a network trained on the given labels: what it predicts for a row that surely is
-    of class i is row i of T. One that has memorised its labels would say T = I, and no rows are held out to stop it
+    of class i is row i of T. One that has memorized its labels would say T = I, and no rows are held out to stop it
     by. So the first stage is short, its learning rate stays high, and predictions are averaged over its epochs.
     """
 
@@ -115,7 +115,7 @@ class LossCorrection(Method):
     def check_known(self, transition: Tensor, labels: Tensor) -> None:
         for label in sorted(set(labels[labels >= 0].tolist())):
             if not transition[:, label].any():
-                raise UserError(f"method.matrix says that no row is labelled {label}, but some are")
+                raise UserError(f"method.matrix says that no row is labeled {label}, but some are")
         if not condition(transition) <= LARGEST_CONDITION:
             name, value = ("matrix", "") if self.transition == "matrix" else ("noise_rate", f" {self.noise_rate}")
             raise UserError(f"method.{name}{value}: T has no inverse, such labels do not tell classes apart")
@@ -158,7 +158,7 @@ class LossCorrection(Method):
         """Cross-entropy with row y of T⁻¹ as target, which has negative entries: alone it has no least value.
 
         The part of class k is an estimate of P(true class k) · E[-log p_k], which cannot be negative. Where it is, the
-        network is memorising labels: its sign is turned (Lu et al. 2020).
+        network is memorizing labels: its sign is turned (Lu et al. 2020).
         """
         losses = {"backward": reduce.mean(cross_entropy(logits, weights))}
         if self.nonnegative:

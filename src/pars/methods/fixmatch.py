@@ -10,11 +10,11 @@ from pars.method_api import LARGEST_RATIO, Draw, Entry, Losses, Method, Recipe, 
 
 @dataclass(frozen=True, kw_only=True)
 class FixMatch(Method):
-    """Cross-entropy on the labelled rows, and on confident pseudo-labels of all rows, labelled or not."""
+    """Cross-entropy on the labeled rows, and on confident pseudo-labels of all rows, labeled or not."""
 
     tau: float = 0.95  # least confidence of a pseudo-label
     lambda_u: float = 1.0  # weight of the pseudo-labels' loss
-    mu: float = 7.0  # pseudo-labelled batch, in labelled batches
+    mu: float = 7.0  # pseudo-labeled batch, in labeled batches
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -59,7 +59,7 @@ def published(setting: Setting) -> Recipe:
             "strong": code("randaugment"),
             "operations": code(2),
             "magnitude": code(10),
-            "flavour": code("fixmatch"),
+            "flavor": code("fixmatch"),
             "pad_mode": code("reflect"),
         },
     )

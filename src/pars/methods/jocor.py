@@ -65,6 +65,6 @@ ENTRIES = (
         cost=2.0,
         recipe=published,
         needs=("noise rate (estimated if not given)",),
-        differs="inputs are normalised",
+        differs="inputs are normalized",
     ),
 )

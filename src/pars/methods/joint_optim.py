@@ -37,7 +37,7 @@ from pars.methods.parts.mixing import one_hot
 class JointOptim(Method):
     """Step 1 alternates between weights, at a high learning rate, and soft labels s; step 2 retrains on s.
 
-    A high rate does not memorise; the two regularisers keep labels that follow predictions from becoming all one class
+    A high rate does not memorize; the two regularizers keep labels that follow predictions from becoming all one class
     (L_p) or flat (L_e).
     """
 
@@ -125,7 +125,7 @@ RATES = {0.0: 0.012, 0.1: 0.02, 0.3: 0.03, 0.5: 0.04, 0.7: 0.08, 0.9: 0.12}  # l
 def published(setting: Setting) -> Recipe:
     if setting.data == "small":
         return Recipe(JointOptim)
-    lr, alpha, beta = regularisers(setting)
+    lr, alpha, beta = regularizers(setting)
     return Recipe(
         JointOptim,
         method={"alpha": alpha, "beta": beta, "step1": code(200), "update_from": code(70), "lr2": code(0.2)},
@@ -139,7 +139,7 @@ def published(setting: Setting) -> Recipe:
     )
 
 
-def regularisers(setting: Setting) -> tuple[Cited, Cited, Cited]:
+def regularizers(setting: Setting) -> tuple[Cited, Cited, Cited]:
     """lr, α, β. On CIFAR-100 nobody has published any: CIFAR-10's."""
     if setting.asymmetric:
         source, values = readme if setting.rate == 0.4 else recall, (0.03, 0.8, 0.4)

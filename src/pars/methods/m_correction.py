@@ -82,7 +82,7 @@ class MCorrection(Method):
         }
 
     def fit(self, epoch: Epoch) -> None:
-        """Fit the mixture to the losses of all labelled rows, as they are trained on: weak views, evaluation mode."""
+        """Fit the mixture to the losses of all labeled rows, as they are trained on: weak views, evaluation mode."""
         rows = epoch.labeled
         losses = cross_entropy(epoch.sweep(rows, "weak").logits, epoch.given[rows])
         split = beta_split(losses)

@@ -26,7 +26,7 @@ class Mixup(Method):
 
 
 def published(setting: Setting) -> Recipe:
-    """With noisy labels as Arazo et al. 2019 ran it on CIFAR: λ near ½ leaves no row to be memorised, and longer."""
+    """With noisy labels as Arazo et al. 2019 ran it on CIFAR: λ near ½ leaves no row to be memorized, and longer."""
     if setting.data == "small":
         return Recipe(Mixup, method={"alpha": ours(32.0)})
     return Recipe(
@@ -51,7 +51,7 @@ ENTRIES = (
         authors="Zhang et al.",
         year=2018,
         link="https://arxiv.org/abs/1710.09412",
-        summary="cross-entropy on convex combinations of pairs of rows and labels, which are hard to memorise",
+        summary="cross-entropy on convex combinations of pairs of rows and labels, which are hard to memorize",
         cost=1.0,
         recipe=published,
         differs="the learning rate drops at its milestones, not one epoch after them",

@@ -37,7 +37,7 @@ OfOneSet = Callable[[Tensor], tuple[Weights, Tensor]]
 class MLNT(Method):
     """Cross-entropy plus η·J, J being how far a gradient step on synthetic noise takes the network from its teacher.
 
-    The noise of a row is the label of a neighbour in the features of a network that was trained before, with
+    The noise of a row is the label of a neighbor in the features of a network that was trained before, with
     cross-entropy. The teacher is the average of the weights; `train.ema` is its γ.
     """
 
@@ -45,7 +45,7 @@ class MLNT(Method):
     M: int = 10  # sets of synthetic labels a step
     rho: float = 0.5  # share of a batch's labels that are replaced in each
     eta: float = 0.4  # weight of J, a mean over rows and classes; small data takes more (see `published`)
-    neighbours: int = 10  # nearest rows of the batch that a label is taken from
+    neighbors: int = 10  # nearest rows of the batch that a label is taken from
     second_order: bool = False  # differentiate through the step on synthetic labels, too
     ramp: float = 1 / 6  # share of the meta stage over which η grows: as exp(-5(1-u)²), u from 0 to 1
     start: float = 0.025  # share of the meta stage before which there is no J at all
@@ -57,7 +57,7 @@ class MLNT(Method):
         self.require_positive("a")
         self.require_weights("eta")
         self.require_shares("rho", "ramp", "start", "pretrain_share")
-        for name in ("M", "neighbours"):
+        for name in ("M", "neighbors"):
             self.require(1 <= getattr(self, name) <= LARGEST_COUNT, name, f"1 to {LARGEST_COUNT}")
         self.require(self.pretrain is None or self.pretrain >= 1, "pretrain", "at least 1 epoch")
 
@@ -100,11 +100,11 @@ class MLNT(Method):
         return with_gradient(value, ((parameters[name], each) for name, each in gradient.items()))
 
     def synthetic_labels(self, step: Step) -> Tensor:
-        """[M, B]: in each set a share ρ of the labels is that of a random one of the row's nearest neighbours."""
+        """[M, B]: in each set a share ρ of the labels is that of a random one of the row's nearest neighbors."""
         labels, n = step.batch.labels, len(step.batch)
         features = step.state["features"][step.batch.rows]
-        distance = torch.cdist(features, features).fill_diagonal_(math.inf)  # a row is no neighbour of its own
-        nearest = distance.topk(max(1, min(self.neighbours, n - 1)), largest=False).indices  # [B, k]
+        distance = torch.cdist(features, features).fill_diagonal_(math.inf)  # a row is no neighbor of its own
+        nearest = distance.topk(max(1, min(self.neighbors, n - 1)), largest=False).indices  # [B, k]
         pick = step.uniform_integers(nearest.shape[1], (self.M, n))
         theirs = labels[nearest[torch.arange(n, device=labels.device), pick]]
         replaced = torch.stack([step.permutation(n) for _ in range(self.M)]) < round(self.rho * n)
@@ -155,7 +155,7 @@ def meta_gradient(
 
 
 def all_at_once(of_one_set: OfOneSet, label_sets: Tensor) -> tuple[Weights, Tensor]:
-    """A gradient and a value per set, vectorised: M weights at once are a convolution in M groups."""
+    """A gradient and a value per set, vectorized: M weights at once are a convolution in M groups."""
     found: tuple[Weights, Tensor] = vmap(of_one_set, randomness="same")(label_sets)
     return found
 
@@ -195,7 +195,7 @@ def count_work(net: Network, rows: int, sets: int, *, second_order: bool) -> Non
 def published(setting: Setting) -> Recipe:
     """On CIFAR as re-implementations have it, one of which cites the paper: the authors' own code is for Clothing1M.
 
-    On digits, half of whose labels are wrong, a network with the published η memorises nearly as fast as without it.
+    On digits, half of whose labels are wrong, a network with the published η memorizes nearly as fast as without it.
     """
     if setting.data == "small":
         return Recipe(MLNT, method={"eta": ours(20.0)})
@@ -207,7 +207,7 @@ def published(setting: Setting) -> Recipe:
             "M": third_party(10),
             "rho": third_party(0.5),
             "eta": third_party(0.4),
-            "neighbours": third_party(10),
+            "neighbors": third_party(10),
             "ramp": third_party(20 / meta),
             "start": third_party(3 / meta),
             "pretrain": ours(pretrain),

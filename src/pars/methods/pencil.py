@@ -80,7 +80,7 @@ class PENCIL(Method):
         )
 
     def initial_state(self, task: Task) -> State:
-        known = (task.labels >= 0)[:, None]  # nothing is known of the label of an unlabelled row: uniform
+        known = (task.labels >= 0)[:, None]  # nothing is known of the label of an unlabeled row: uniform
         return {"label_logits": FIRST_LOGIT * known * one_hot(task.labels.clamp_min(0), task.n_classes)}
 
     def backbone_step(self, step: Step) -> Losses:

@@ -37,7 +37,7 @@ from pars.methods.parts.mixmatch import mean_softmax, mixmatch
 
 @dataclass(frozen=True, kw_only=True)
 class PES(Method):
-    """Progressive early stopping; then MixMatch: rows whose label is predicted are labelled, the others guessed."""
+    """Progressive early stopping; then MixMatch: rows whose label is predicted are labeled, the others guessed."""
 
     semi: bool = True  # off: cross-entropy on the confident rows alone
     T1: int | None = None  # epochs of plain training before the stop; none = `T1_share` of the run
@@ -63,7 +63,7 @@ class PES(Method):
     def stages(self, task: Task) -> tuple[Stage, ...]:
         first = epochs_of(self.T1_share, task.epochs, self.T1, name="T1")
         refine = epochs_of(self.T2_share, task.epochs - first, self.T2, name="T2")
-        own = {"optimiser": "adam", "lr": self.refine_lr, "momentum": 0.9, "weight_decay": 0.0, "schedule": "constant"}
+        own = {"optimizer": "adam", "lr": self.refine_lr, "momentum": 0.9, "weight_decay": 0.0, "schedule": "constant"}
         confident = {"labeled": Draw(confident_rows, confident_share if self.semi else 1.0)}
         return (
             Stage("train", first, self.given_step),

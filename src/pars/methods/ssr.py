@@ -1,4 +1,4 @@
-"""SSR and SSR+ (Feng et al. 2022): relabel what the classifier is sure of, keep what its neighbours confirm."""
+"""SSR and SSR+ (Feng et al. 2022): relabel what the classifier is sure of, keep what its neighbors confirm."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from pars.method_api import (
 )
 from pars.methods.parts.balanced import class_balanced, several_classes
 from pars.methods.parts.mixing import draw_mix, one_hot
-from pars.methods.parts.neighbours import balanced_vote
+from pars.methods.parts.neighbors import balanced_vote
 
 HIDDEN, PROJECTED = 256, 128  # widths of the projector and the predictor
 
 
 @dataclass(frozen=True, kw_only=True)
 class SSR(Method):
-    """Sample selection and relabelling anew before every epoch, from the given labels and a pass over weak views.
+    """Sample selection and relabeling anew before every epoch, from the given labels and a pass over weak views.
 
     Trained is mixup of strong views of the chosen rows, class-balanced, from the first epoch on. "+" (λ_fc > 0) adds
     feature consistency between weak and strong views of all rows, SimSiam's in one direction.
@@ -45,7 +45,7 @@ class SSR(Method):
 
     theta_r: float = 0.9  # confidence above which the prediction replaces the given label
     theta_s: float = 1.0  # a row is chosen if its label has this share of the winning class's votes; 1: it wins
-    k: int = 50  # neighbours that vote
+    k: int = 50  # neighbors that vote
     alpha: float = 4.0  # mixup: λ ~ Beta(α, α), at least a half
     lambda_fc: float = 0.0  # feature consistency; SSR+ has 1
 
@@ -53,7 +53,7 @@ class SSR(Method):
         super().__post_init__()
         self.require_shares("theta_r", "theta_s")
         self.require_weights("lambda_fc")
-        self.require(self.k >= 1, "k", "at least 1 neighbour")
+        self.require(self.k >= 1, "k", "at least 1 neighbor")
         self.require_positive("alpha")
 
     def stages(self, task: Task) -> tuple[Stage, ...]:
@@ -82,7 +82,7 @@ class SSR(Method):
         votes = balanced_vote(seen.features, labels, n_classes=epoch.n_classes, k=self.k)
         chosen = confirmed(votes, labels, self.theta_s)
         changed = labels != epoch.given[rows]
-        epoch.note(chosen=float(chosen.float().mean()), relabelled=float(changed.float().mean()))
+        epoch.note(chosen=float(chosen.float().mean()), relabeled=float(changed.float().mean()))
         if not several_classes(labels[chosen]):  # the network has collapsed, or nobody is chosen
             epoch.note(kept_last_split=1.0)
             if not state["chosen"].any():
@@ -169,18 +169,18 @@ ABOUT: dict[str, Any] = {
 ENTRIES = (
     Entry(
         name="ssr",
-        title="Sample Selection and Relabelling",
-        summary="before each epoch relabels sure rows and keeps those whose nearest neighbours agree; mixup on them",
+        title="Sample Selection and Relabeling",
+        summary="before each epoch relabels sure rows and keeps those whose nearest neighbors agree; mixup on them",
         cost=2 + 1 / 3,
         recipe=published,
         differs=(
-            "an unlabelled row takes part once the classifier is sure of it; a choice of one class only is not used"
+            "an unlabeled row takes part once the classifier is sure of it; a choice of one class only is not used"
         ),
         **ABOUT,
     ),
     Entry(
         name="ssr+",
-        title="Sample Selection and Relabelling with feature consistency",
+        title="Sample Selection and Relabeling with feature consistency",
         summary="SSR, and on all rows the features of a strong view predict those of a weak one",
         cost=3 + 2 / 3,
         recipe=published_plus,

@@ -10,7 +10,7 @@ from pars.method_api import Cited, Entry, Losses, Method, Recipe, Setting, Stage
 
 @dataclass(frozen=True, kw_only=True)
 class Supervised(Method):
-    """Minimise the mean of a loss on weak views and given labels."""
+    """Minimize the mean of a loss on weak views and given labels."""
 
     loss: str = "ce"  # any loss of pars.losses, e.g. "ce", "nce+mae", "gce(q=0.7)"
     tau: float = 0.95  # only reported: how many rows PARS would call ambiguous

@@ -21,7 +21,7 @@ class FastCNN(Backbone):
 
     A block is conv-pool-BN-GELU-conv-BN-GELU. Of airbench's it lacks the tuned initial weights (identity convolutions),
     the fixed BatchNorm scales and the learning rates of single layers: such things belong to a recipe.
-    Shapes: [B, C, H, W] -> features [B, 4w] -> logits [B, K]. A forward of a 32×32 colour image takes 66 MFLOP
+    Shapes: [B, C, H, W] -> features [B, 4w] -> logits [B, K]. A forward of a 32×32 color image takes 66 MFLOP
     at w = 32 and 236 at w = 64; with whitening filters of one sign 59 and 223.
 
     >>> import torch

@@ -1,7 +1,7 @@
 """Label noise: which labels are made wrong, how, and the record of it.
 
 `apply(NoiseConfig(kind="symmetric", rate=0.9), true_labels, n_classes, seed=1)` returns the given labels and a
-`NoiseRecord` (convention, nominal and realised rate, seed, confusion counts, checksum).
+`NoiseRecord` (convention, nominal and realized rate, seed, confusion counts, checksum).
 """
 
 from pars.noise.config import NoiseConfig

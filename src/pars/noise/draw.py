@@ -1,4 +1,4 @@
-"""Drawing wrong labels. Pure functions of labels and generator; rows labelled -1 stay so and are not counted."""
+"""Drawing wrong labels. Pure functions of labels and generator; rows labeled -1 stay so and are not counted."""
 
 from __future__ import annotations
 
@@ -54,5 +54,5 @@ def corrupt_by_matrix(labels: Labels, transition: Matrix, rng: np.random.Generat
 
 
 def _choose(labels: Labels, rate: float, rng: np.random.Generator) -> Labels:
-    labelled = np.flatnonzero(labels >= 0)
-    return rng.permutation(labelled)[: int(rate * len(labelled))]
+    labeled = np.flatnonzero(labels >= 0)
+    return rng.permutation(labeled)[: int(rate * len(labeled))]

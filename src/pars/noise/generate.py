@@ -29,13 +29,13 @@ def apply(
 ) -> NoisyLabels:
     """Return the given labels a config asks for, with their record; `true_labels` is left as it is.
 
-    true_labels [n], -1 = unlabelled, which such a row stays; seed: the run's, unless the config has its own;
+    true_labels [n], -1 = unlabeled, which such a row stays; seed: the run's, unless the config has its own;
     inputs [n, ...]: needed for instance noise; file_labels [n]: the labels of kind "file", else read from `path`;
     classes: names, for label files that hold names.
 
     >>> config = NoiseConfig(kind="symmetric", rate=0.45)
     >>> noisy = apply(config, np.arange(1000) % 10, 10, seed=1)
-    >>> noisy.record.convention, round(noisy.record.realised_rate, 1)
+    >>> noisy.record.convention, round(noisy.record.realized_rate, 1)
     ('inclusive', 0.4)
     """
     labels = check_labels(true_labels, n_classes, "true labels")
@@ -63,7 +63,7 @@ def check_labels(labels: npt.ArrayLike, n_classes: int, what: str) -> Labels:
     bad = (array < -1) | (array >= n_classes)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
-        raise UserError(f"{what}: row {row} is {array[row]}; labels go from 0 to {n_classes - 1}, -1 means unlabelled")
+        raise UserError(f"{what}: row {row} is {array[row]}; labels go from 0 to {n_classes - 1}, -1 means unlabeled")
     return array.astype(np.int64)
 
 

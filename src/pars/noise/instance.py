@@ -24,7 +24,7 @@ def corrupt_by_features(
 
     Row i is flipped with probability q_i, drawn around `rate`; the class it is flipped to follows
     softmax(x_i W_y) over the other classes, with one random projection W_y per true class.
-    inputs [n, ...] are flattened; each feature is standardised.
+    inputs [n, ...] are flattened; each feature is standardized.
 
     >>> rng = np.random.default_rng(0)
     >>> given = corrupt_by_features(np.zeros(2000, np.int64), rng.random((2000, 3)), 5, 0.4, rng)
@@ -34,12 +34,12 @@ def corrupt_by_features(
     flip_rates = draw_flip_rates(len(labels), rate, rng)
     flipped = rng.random(len(labels)) < flip_rates
     uniform = rng.random(len(labels))
-    centre, scale = _standardisation(inputs)
+    center, scale = _standardization(inputs)
     given = labels.copy()
     for true_class in range(n_classes):
-        projection = rng.standard_normal((len(centre), n_classes))  # drawn even if unused: classes do not interact
+        projection = rng.standard_normal((len(center), n_classes))  # drawn even if unused: classes do not interact
         for rows in _chunks(np.flatnonzero((labels == true_class) & flipped)):
-            scores = (_flat(inputs, rows) - centre) / scale @ projection
+            scores = (_flat(inputs, rows) - center) / scale @ projection
             scores[:, true_class] = -np.inf
             chances = np.exp(scores - scores.max(axis=1, keepdims=True))
             cumulative = chances.cumsum(axis=1)
@@ -65,7 +65,7 @@ def draw_flip_rates(n: int, rate: float, rng: np.random.Generator) -> Features:
     return rates.clip(0, 1)
 
 
-def _standardisation(inputs: npt.NDArray[np.generic]) -> tuple[Features, Features]:
+def _standardization(inputs: npt.NDArray[np.generic]) -> tuple[Features, Features]:
     """Mean and standard deviation of each feature; 1 in place of 0, for a constant feature says nothing."""
     every = np.arange(len(inputs))
     width = int(np.prod(inputs.shape[1:]))
@@ -76,11 +76,11 @@ def _standardisation(inputs: npt.NDArray[np.generic]) -> tuple[Features, Feature
         if bad.any():
             raise UserError(f"noise.kind = 'instance': row {rows[np.flatnonzero(bad)[0]]} has a NaN or infinite input")
         total += values.sum(axis=0)
-    centre = total / max(1, len(inputs))
+    center = total / max(1, len(inputs))
     for rows in _chunks(every):
-        squares += ((_flat(inputs, rows) - centre) ** 2).sum(axis=0)
+        squares += ((_flat(inputs, rows) - center) ** 2).sum(axis=0)
     scale = np.sqrt(squares / max(1, len(inputs)))
-    return centre, np.where(scale > 0, scale, 1.0)
+    return center, np.where(scale > 0, scale, 1.0)
 
 
 def _flat(inputs: npt.NDArray[np.generic], rows: Labels) -> Features:

@@ -19,8 +19,8 @@ class NoiseRecord:
     convention: inclusive or exclusive (symmetric), the class map (asymmetric), otherwise None.
     rate: the nominal rate; None where there is none (matrix, file).
     seed: None where nothing was drawn (none, file).
-    realised_rate: share of labelled rows whose given label is not the true one; None where no truth is known.
-    n_labelled: how many rows that share is of; all rows with a given label where no truth is known.
+    realized_rate: share of labeled rows whose given label is not the true one; None where no truth is known.
+    n_labeled: how many rows that share is of; all rows with a given label where no truth is known.
     confusion: counts [K][K], rows true, columns given; None where no truth is known.
     sha256: of the given labels as little-endian int64.
     """
@@ -29,8 +29,8 @@ class NoiseRecord:
     convention: str | None
     rate: float | None
     seed: int | None
-    realised_rate: float | None
-    n_labelled: int
+    realized_rate: float | None
+    n_labeled: int
     confusion: tuple[tuple[int, ...], ...] | None
     sha256: str
 
@@ -73,24 +73,24 @@ def describe(
     Without true labels it says how the given ones came about, and not how wrong they are.
 
     >>> record = describe(np.array([0, 1, -1]), np.array([0, 0, -1]), 2, kind="file")
-    >>> record.realised_rate, record.n_labelled, record.confusion
+    >>> record.realized_rate, record.n_labeled, record.confusion
     (0.5, 2, ((1, 0), (1, 0)))
     """
-    labelled = given_labels >= 0
-    confusion, realised_rate = None, None
+    labeled = given_labels >= 0
+    confusion, realized_rate = None, None
     if true_labels is not None:
-        labelled &= true_labels >= 0
-        pairs = true_labels[labelled] * n_classes + given_labels[labelled]
+        labeled &= true_labels >= 0
+        pairs = true_labels[labeled] * n_classes + given_labels[labeled]
         counts = np.bincount(pairs, minlength=n_classes**2).reshape(n_classes, n_classes)
         confusion = tuple(tuple(row) for row in counts.tolist())
-        realised_rate = (len(pairs) - int(np.trace(counts))) / max(1, len(pairs))
+        realized_rate = (len(pairs) - int(np.trace(counts))) / max(1, len(pairs))
     return NoiseRecord(
         kind=kind,
         convention=convention,
         rate=rate,
         seed=seed,
-        realised_rate=realised_rate,
-        n_labelled=int(labelled.sum()),
+        realized_rate=realized_rate,
+        n_labeled=int(labeled.sum()),
         confusion=confusion,
         sha256=labels_sha256(given_labels),
     )

@@ -13,7 +13,7 @@ from pars import audit, data, run
 from pars.audit import AuditReport
 from pars.autoconfig import DEFAULTS, Watch, choose, configurations
 from pars.data import Dataset
-from pars.engine import RunFolder, Watcher, load_tensors
+from pars.engine import Callback, RunFolder, load_tensors
 from pars.errors import UserError
 from pars.fit_folder import PLAIN, ROBUST, ROWS
 from pars.proof.gain import Gain, despite_noise, gain
@@ -77,15 +77,15 @@ def settings(dataset: Dataset, rows: Path, method: str, seed: int, device: str, 
 def equal_epochs(config: RunConfig, dataset: Dataset, flop: float) -> int:
     """So many epochs that plain training costs what the other run did."""
     trainer = run.build(config, run.prepare(config, dataset), None)
-    labelled = int((trainer.feed.labels >= 0).sum())
-    return max(1, round(flop / (trainer.learners[0].cost.training * labelled)))
+    labeled = int((trainer.feed.labels >= 0).sum())
+    return max(1, round(flop / (trainer.learners[0].cost.training * labeled)))
 
 
-def train(config: RunConfig, folder: Path, watcher: Watcher | None, title: str) -> dict[str, Any]:
+def train(config: RunConfig, folder: Path, callback: Callback | None, title: str) -> dict[str, Any]:
     """Begin the run, or go on with it."""
     if RunFolder(folder).config.exists():
-        return run.resume(folder, watcher=watcher, title=title)
-    return run.train(config, folder, watcher=watcher, title=title)
+        return run.resume(folder, callback=callback, title=title)
+    return run.train(config, folder, callback=callback, title=title)
 
 
 def compare(dataset: Dataset, out: Path, kept: dict[str, Any] | None) -> Proof:
@@ -109,6 +109,6 @@ def compare(dataset: Dataset, out: Path, kept: dict[str, Any] | None) -> Proof:
 
 
 def audited(out: Path, dataset: Dataset | None = None) -> AuditReport:
-    """The audit of a fit's robust run; neighbours are asked where rows are feature vectors."""
+    """The audit of a fit's robust run; neighbors are asked where rows are feature vectors."""
     inputs = (data.arrays(out / ROWS) if dataset is None else dataset).train.inputs
     return audit.audit_run(out / ROBUST, features=inputs if inputs.ndim == 2 else None)

@@ -34,15 +34,15 @@ def accuracy_over_flop_figure(curves: Mapping[str, Sequence[Epoch]], *, title: s
         figure = Figure(figsize=(10.4, 4.4), layout="constrained")
         panels = figure.subplots(1, 2, sharey=True)
         for axes, (weights, words) in zip(panels, PANELS.items(), strict=True):
-            for index, ((name, lines), colour) in enumerate(zip(curves.items(), cycle(CYCLE), strict=False)):
+            for index, ((name, lines), color) in enumerate(zip(curves.items(), cycle(CYCLE), strict=False)):
                 points = [(line["flop"] / 1e15, line[split][weights]) for line in lines if split in line]
                 if not points:
                     continue
-                look: dict[str, Any] = {"color": colour, "linestyle": DASHES[index // len(CYCLE) % len(DASHES)]}
+                look: dict[str, Any] = {"color": color, "linestyle": DASHES[index // len(CYCLE) % len(DASHES)]}
                 axes.plot(*zip(*points, strict=True), label=plain(name), marker="o" if len(points) == 1 else "", **look)
                 ends = [stage[-1] for stage in by_stage(lines)[:-1] if split in stage[-1]]
                 axes.plot(
-                    [end["flop"] / 1e15 for end in ends], [end[split][weights] for end in ends], "o", color=colour, ms=5
+                    [end["flop"] / 1e15 for end in ends], [end[split][weights] for end in ends], "o", color=color, ms=5
                 )
             axes.set_title(words)
             axes.set_xlabel("PFLOP")

@@ -14,9 +14,9 @@ from matplotlib.figure import Figure
 from pars.errors import UserError
 from pars.files import write_atomically
 
-# Okabe & Ito: told apart by colour-blind eyes, and by their lightness in grey.
+# Okabe & Ito: told apart by color-blind eyes, and by their lightness in gray.
 BLUE, VERMILLION, GREEN, ORANGE, SKY, PURPLE = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7"
-GREY = "#6B6B6B"
+GRAY = "#6B6B6B"
 CYCLE = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY)
 
 STYLE: dict[Any, Any] = {
@@ -25,13 +25,13 @@ STYLE: dict[Any, Any] = {
     "axes.titlelocation": "left",
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.edgecolor": GREY,
+    "axes.edgecolor": GRAY,
     "axes.grid": True,
     "axes.axisbelow": True,
     "grid.color": "#E4E4E4",
     "grid.linewidth": 0.7,
-    "xtick.color": GREY,
-    "ytick.color": GREY,
+    "xtick.color": GRAY,
+    "ytick.color": GRAY,
     "xtick.labelcolor": "black",
     "ytick.labelcolor": "black",
     "lines.linewidth": 1.8,
@@ -78,12 +78,12 @@ def per_cent(axes: Axes, what: str) -> None:
 def mark_stages(axes: Axes, ends: list[tuple[str, int]], *, names: bool = True) -> None:
     """A dashed line where one stage (name, last epoch) gives way to the next."""
     for index, (_, end) in enumerate(ends[:-1]):
-        axes.axvline(end, color=GREY, linestyle=(0, (4, 3)), linewidth=1)
+        axes.axvline(end, color=GRAY, linestyle=(0, (4, 3)), linewidth=1)
         if names:
             # Axes fraction upwards, epochs sideways.
             place: dict[str, Any] = {
                 "transform": axes.get_xaxis_transform(),
-                "color": GREY,
+                "color": GRAY,
                 "fontsize": 8.5,
                 "va": "bottom",
             }

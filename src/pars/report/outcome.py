@@ -96,7 +96,7 @@ def selection_shares(selection: Mapping[str, float]) -> dict[str, float | None]:
         "pseudo_accuracy_noisy": known("pseudo_accuracy_noisy", some_noisy),
         "labels_right_ambiguous": known("labels_right_ambiguous", some_ambiguous),
         "labels_right_noisy": known("labels_right_noisy", some_noisy),
-        "memorised": known("memorised", selection["rows"] > 0),
+        "memorized": known("memorized", selection["rows"] > 0),
     }
 
 

@@ -18,8 +18,8 @@ from pars.report.figure import (
     BLUE,
     CYCLE,
     FORMATS,
+    GRAY,
     GREEN,
-    GREY,
     VERMILLION,
     NothingToPlot,
     mark_stages,
@@ -30,10 +30,10 @@ from pars.report.figure import (
 from pars.report.outcome import Epoch, by_stage, grouped, selection_shares
 from pars.report.read import Floats, Mask, Run
 
-DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)))  # beyond six runs colours come again
+DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)))  # beyond six runs colors come again
 BINS = np.linspace(0, 1, 41)
 # Which batch a selection was made on: its line style, and its words.
-BATCHES: dict[str, tuple[Any, str]] = {"raw": ("-", "labelled batch"), "pseudo": ((0, (4, 1.5)), "self-training batch")}
+BATCHES: dict[str, tuple[Any, str]] = {"raw": ("-", "labeled batch"), "pseudo": ((0, (4, 1.5)), "self-training batch")}
 
 
 def confidence_histograms(run: Run, path: Path) -> Figure:
@@ -103,21 +103,21 @@ def confidence_histograms_figure(run: Run) -> Figure:
 
 
 def label_groups(run: Run) -> list[tuple[str, Mask, str]]:
-    """Labelled rows by what is known of their labels: words, which rows, colour."""
+    """Labeled rows by what is known of their labels: words, which rows, color."""
     labels = run.labels
     right, wrong = labels.right, labels.wrong
-    unknown = labels.labelled & ~right & ~wrong
+    unknown = labels.labeled & ~right & ~wrong
     if labels.true is None:
         return [("all labels", unknown, BLUE)]
     groups = [("right labels", right, BLUE), ("wrong labels", wrong, VERMILLION)]
-    return groups + ([("labels of unknown truth", unknown, GREY)] if unknown.any() else [])
+    return groups + ([("labels of unknown truth", unknown, GRAY)] if unknown.any() else [])
 
 
 def draw_histograms(axes: Axes, values: Floats, groups: Sequence[tuple[str, Mask, str]]) -> None:
     inside = values.clip(0, 1)  # float32 probabilities may round to a little more than 1
-    for name, rows, colour in groups:
+    for name, rows, color in groups:
         label = f"{name} ({grouped(int(rows.sum()))})"
-        axes.hist(inside[rows], bins=list(BINS), color=colour, alpha=0.6, label=label)
+        axes.hist(inside[rows], bins=list(BINS), color=color, alpha=0.6, label=label)
     axes.set_xlim(0, 1)
     axes.grid(visible=False, axis="x")
     axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
@@ -148,12 +148,12 @@ def accuracy_curves_figure(run: Run) -> Figure:
         figure = Figure(figsize=(6.8, 4.0), layout="constrained")
         axes = figure.subplots()
         mark_stages(axes, stage_ends(run))
-        for split, weights, name, colour, width in kinds:
+        for split, weights, name, color, width in kinds:
             measured = [line for line in run.metrics if split in line]
             if measured:
                 values = [line[split][weights] for line in measured]
                 label = f"{name}: {values[-1]:.1f} %"
-                draw_curve(axes, [line["epoch"] for line in measured], values, label, color=colour, linewidth=width)
+                draw_curve(axes, [line["epoch"] for line in measured], values, label, color=color, linewidth=width)
         epochs_axis(axes, run.metrics)
         per_cent(axes, "accuracy")
         figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2)
@@ -161,17 +161,17 @@ def accuracy_curves_figure(run: Run) -> Figure:
 
 
 def selection_curves_figure(run: Run) -> Figure:
-    """The selection: its size, its predictions, its given labels, and the wrong labels learnt by heart."""
+    """The selection: its size, its predictions, its given labels, and the wrong labels learned by heart."""
     names = [name for name in BATCHES if any(name in line["selection"] for line in run.metrics)]
     if not names:
         raise NothingToPlot(f"{run.path / 'metrics.jsonl'} has no epoch with a selection of rows")
     above = "" if run.tau is None else f" (confidence > {run.tau:g})"
-    # Title, and the shares in it: key, words, colour, batches. Given labels are those of the labelled batch.
+    # Title, and the shares in it: key, words, color, batches. Given labels are those of the labeled batch.
     panels: list[tuple[str, list[tuple[str, str, str]], list[str]]] = [
         (f"Ambiguous rows{above}", [("ambiguous", "", BLUE)], names),
         (
             "Predictions that are right",
-            [("pseudo_accuracy_ambiguous", "of ambiguous rows", BLUE), ("pseudo_accuracy", "of all rows", GREY)],
+            [("pseudo_accuracy_ambiguous", "of ambiguous rows", BLUE), ("pseudo_accuracy", "of all rows", GRAY)],
             names,
         ),
         (
@@ -182,7 +182,7 @@ def selection_curves_figure(run: Run) -> Figure:
             ],
             names[:1],
         ),
-        ("Wrong labels that are predicted (memorised)", [("memorised", "", GREEN)], names[:1]),
+        ("Wrong labels that are predicted (memorized)", [("memorized", "", GREEN)], names[:1]),
     ]
     shares = {
         name: [
@@ -198,11 +198,11 @@ def selection_curves_figure(run: Run) -> Figure:
         grid = figure.subplots(2, 2, sharex=True).ravel() if truth else [figure.subplots()]
         for axes, (title, curves, batches) in zip(grid, panels, strict=False):
             mark_stages(axes, stage_ends(run), names=False)
-            for key, words, colour in curves:
+            for key, words, color in curves:
                 for name in batches:
                     epochs, values = [e for e, _ in shares[name]], [s[key] for _, s in shares[name]]
                     label = words if name == batches[0] else ""
-                    draw_curve(axes, epochs, values, label, color=colour, linestyle=BATCHES[name][0])
+                    draw_curve(axes, epochs, values, label, color=color, linestyle=BATCHES[name][0])
             axes.set_title(title)
             axes.set_ylim(-2, 102)
             per_cent(axes, "share")
@@ -218,7 +218,7 @@ def batches_legend(figure: Figure, names: Sequence[str], ends: Sequence[tuple[st
     handles = [Line2D([], [], color="black", linestyle=BATCHES[name][0], label=BATCHES[name][1]) for name in names]
     for (stage, end), (after, _) in pairwise(ends):
         words = f"{stage} ends, {after} begins (epoch {end})"
-        handles.append(Line2D([], [], color=GREY, linestyle=(0, (4, 3)), linewidth=1, label=words))
+        handles.append(Line2D([], [], color=GRAY, linestyle=(0, (4, 3)), linewidth=1, label=words))
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
 
 
@@ -230,12 +230,12 @@ def comparison_figure(curves: Mapping[str, Sequence[Epoch]], *, title: str) -> F
     with style():
         figure = Figure(figsize=(7.2, 4.2), layout="constrained")
         axes = figure.subplots()
-        for index, ((name, lines), colour) in enumerate(zip(measured.items(), cycle(CYCLE), strict=False)):
+        for index, ((name, lines), color) in enumerate(zip(measured.items(), cycle(CYCLE), strict=False)):
             values = [line["test"]["ema"] for line in lines]
             dash = DASHES[index // len(CYCLE) % len(DASHES)]
             label = plain(f"{name}: {values[-1]:.1f} %")
             draw_curve(
-                axes, [line["epoch"] for line in lines], values, label, color=colour, linestyle=dash, linewidth=2.2
+                axes, [line["epoch"] for line in lines], values, label, color=color, linestyle=dash, linewidth=2.2
             )
         epochs_axis(axes, [line for lines in measured.values() for line in lines])
         per_cent(axes, "test accuracy, averaged weights")

@@ -38,18 +38,18 @@ class Labels:
     true: Integers | None
 
     @property
-    def labelled(self) -> Mask:
+    def labeled(self) -> Mask:
         return self.given >= 0
 
     @property
     def right(self) -> Mask:
         """Rows whose label is known to be right; none where the truth is unknown."""
-        return self.labelled & (False if self.true is None else self.given == self.true)
+        return self.labeled & (False if self.true is None else self.given == self.true)
 
     @property
     def wrong(self) -> Mask:
         """Rows whose label is known to be wrong; none where the truth is unknown."""
-        return self.labelled & (False if self.true is None else (self.true >= 0) & (self.given != self.true))
+        return self.labeled & (False if self.true is None else (self.true >= 0) & (self.given != self.true))
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,11 +59,11 @@ class RowRecord:
     epoch: int
     confidence: Floats  # probability of the most probable class
     predicted: Integers  # the network's class number, not a position in `Labels.names`
-    given_label_confidence: Floats  # probability of the given label; means nothing for an unlabelled row
+    given_label_confidence: Floats  # probability of the given label; means nothing for an unlabeled row
 
     @property
     def agrees(self) -> Mask:
-        """Rows whose given label is the network's prediction (for unlabelled rows it means nothing)."""
+        """Rows whose given label is the network's prediction (for unlabeled rows it means nothing)."""
         return np.equal(self.given_label_confidence, self.confidence)
 
 
@@ -99,7 +99,7 @@ def read_run(path: Path) -> Run:
     return Run(
         path=path,
         config=read_config(path / "config.toml"),
-        noise=read_object(path / "noise.json", ("kind", "rate", "realised_rate", "n_labelled")),
+        noise=read_object(path / "noise.json", ("kind", "rate", "realized_rate", "n_labeled")),
         labels=labels,
         metrics=read_metrics(path / "metrics.jsonl"),
         stages={file.stem.removeprefix("rows-"): record for file, record in in_order},

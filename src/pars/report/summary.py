@@ -48,7 +48,7 @@ def describe_data(run: Run) -> dict[str, Any]:
     return {
         "name": table.get("name"),
         "rows": len(labels.given),
-        "labelled": int(labels.labelled.sum()),
+        "labeled": int(labels.labeled.sum()),
         "classes": len(labels.names),
         "truth_known": labels.true is not None,
         "holdout": table.get("holdout", 0.0),
@@ -57,8 +57,8 @@ def describe_data(run: Run) -> dict[str, Any]:
 
 def describe_noise(run: Run) -> dict[str, Any]:
     """The record without its matrix. Where no row's truth is known, nobody knows how many labels are wrong."""
-    kept = {key: run.noise.get(key) for key in ("kind", "convention", "rate", "seed", "realised_rate", "n_labelled")}
-    return kept if run.labels.true is not None else kept | {"realised_rate": None}
+    kept = {key: run.noise.get(key) for key in ("kind", "convention", "rate", "seed", "realized_rate", "n_labeled")}
+    return kept if run.labels.true is not None else kept | {"realized_rate": None}
 
 
 def describe_method(table: Mapping[str, Any], defaults: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -86,9 +86,9 @@ def describe_stage(lines: Sequence[Epoch], run: Run) -> dict[str, Any]:
 
 
 def describe_rows(record: RowRecord, labels: Labels, tau: float | None) -> dict[str, Any]:
-    """How sure the network is of labelled rows, and of those with right and wrong labels; how often it agrees."""
+    """How sure the network is of labeled rows, and of those with right and wrong labels; how often it agrees."""
     out = {}
-    for name, rows in (("labelled", labels.labelled), ("right", labels.right), ("wrong", labels.wrong)):
+    for name, rows in (("labeled", labels.labeled), ("right", labels.right), ("wrong", labels.wrong)):
         if not rows.any():
             continue
         out[name] = {

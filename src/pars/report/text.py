@@ -29,7 +29,7 @@ SELECTION_ROWS = {
     "pseudo_accuracy_noisy": "  of noisy",
     "labels_right_ambiguous": "labels right of ambiguous",
     "labels_right_noisy": "labels right of noisy",
-    "memorised": "wrong labels predicted",
+    "memorized": "wrong labels predicted",
 }
 
 
@@ -51,7 +51,7 @@ def trained_table(facts: Mapping[str, Any]) -> Table:
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    rows = f"{grouped(data['rows'])} rows, {grouped(data['labelled'])} labelled, {data['classes']} classes"
+    rows = f"{grouped(data['rows'])} rows, {grouped(data['labeled'])} labeled, {data['classes']} classes"
     held_out = f", {percentage(100 * data['holdout'])} of the labels held out" if data["holdout"] else ""
     state = "finished" if facts["finished"] else "not finished"
     done = f"{epochs['done']} of {epochs['planned']} epochs, {state}"
@@ -76,10 +76,10 @@ def trained_table(facts: Mapping[str, Any]) -> Table:
 def noise_words(noise: Mapping[str, Any]) -> str:
     kind = noise["kind"] + (f" ({noise['convention']})" if noise["convention"] else "")
     nominal = "" if noise["rate"] is None else f", nominal {percentage(100 * noise['rate'])}"
-    realised = noise["realised_rate"]
-    if realised is None:
+    realized = noise["realized_rate"]
+    if realized is None:
         return f"{kind}{nominal}; how many labels are wrong is not known"
-    return f"{kind}{nominal}, realised {percentage(100 * realised, 2)} of {grouped(noise['n_labelled'])} labels wrong"
+    return f"{kind}{nominal}, realized {percentage(100 * realized, 2)} of {grouped(noise['n_labeled'])} labels wrong"
 
 
 def method_words(method: Mapping[str, Any]) -> str:
@@ -138,7 +138,7 @@ def stages_table(facts: Mapping[str, Any]) -> Table:
     for stage in facts["stages"]:
         accuracies = [decimal(stage[split]["ema"], 2) if split in stage else "–" for split in ("test", "holdout")]
         rows = stage.get("rows", {})
-        agree = [decimal(rows[g]["label_is_predicted"]) if g in rows else "–" for g in ("labelled", "right", "wrong")]
+        agree = [decimal(rows[g]["label_is_predicted"]) if g in rows else "–" for g in ("labeled", "right", "wrong")]
         table.add_row(stage["stage"], str(stage["epoch"]), *accuracies, *agree)
     return table
 

@@ -24,9 +24,9 @@ FREE = {"device", "data.name", "data.root", "noise.path", "train.checkpoint_ever
 
 
 def describe_data(dataset: Dataset) -> dict[str, Any]:
-    """Rows, classes and checksums as JSON values; of a data set as it was loaded, before noise and standardising.
+    """Rows, classes and checksums as JSON values; of a data set as it was loaded, before noise and standardizing.
 
-    Standardising sums, and sums may differ in their last bit from one machine to another.
+    Standardizing sums, and sums may differ in their last bit from one machine to another.
     """
     test = None if dataset.test is None else describe_split(dataset.test)
     return {"classes": list(dataset.classes), "train": describe_split(dataset.train), "test": test}

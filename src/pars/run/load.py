@@ -40,7 +40,7 @@ class Classifier:
             )
         if not len(inputs):
             raise UserError(f"{where}: no rows, expected at least one")
-        rows = inputs if len(self.input_shape) == 3 else self._standardised(inputs, where)
+        rows = inputs if len(self.input_shape) == 3 else self._standardized(inputs, where)
         probabilities = predict_proba(self.networks, as_tensor(rows), self.views.test_time_views, self.device)
         if (row := first_wrong(probabilities.isfinite().numpy())) is not None:
             raise UserError(
@@ -48,11 +48,11 @@ class Classifier:
             )
         return probabilities
 
-    def _standardised(self, inputs: Inputs, where: str) -> Inputs:
+    def _standardized(self, inputs: Inputs, where: str) -> Inputs:
         with np.errstate(over="ignore"):  # what overflows is named
             rows = data.standardize(inputs, self.mean, self.std)
         if (row := first_wrong(np.isfinite(rows))) is not None:
-            raise UserError(f"{where}: row {row} has a value that is not finite once it is standardised as in training")
+            raise UserError(f"{where}: row {row} has a value that is not finite once it is standardized as in training")
         return rows
 
 

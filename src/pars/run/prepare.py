@@ -82,7 +82,7 @@ def check_own_file(config: RunConfig) -> None:
 
 
 def check_dataset(dataset: Dataset) -> None:
-    """What `load` checks of a file; once standardised, one missing value would be a column of them."""
+    """What `load` checks of a file; once standardized, one missing value would be a column of them."""
     if not all(isinstance(name, str) for name in dataset.classes):
         raise UserError(f"{dataset.name}: classes are {list(dataset.classes)}, expected texts")
     data.check_split(dataset.train, dataset.n_classes, f"{dataset.name} (training)", training=True)
@@ -135,7 +135,7 @@ def views_for(config: RunConfig, dataset: Dataset) -> augment.Views:
         image=train.is_image,
         shape=tuple(train.inputs.shape[1:]),
         mean=dataset.mean if train.is_image else (),
-        std=dataset.std if train.is_image else (),  # features are standardised already
+        std=dataset.std if train.is_image else (),  # features are standardized already
         bank=None if train.is_image else some_rows(train.inputs, config.seed),
         cached=0 if train.cached is None else train.cached.shape[1],
     )
@@ -163,7 +163,7 @@ def first_files(
 
 def labels_csv(dataset: Dataset) -> str:
     """row, given label and (where known) true label, by class name."""
-    train, names = dataset.train, (*dataset.classes, "")  # -1 picks the empty name: unlabelled
+    train, names = dataset.train, (*dataset.classes, "")  # -1 picks the empty name: unlabeled
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["row", "given"] if train.true_labels is None else ["row", "given", "true"])

@@ -78,16 +78,14 @@ def published(data: Literal["cifar10", "cifar100"], noise: NoiseConfig, method: 
     return replace(overlay(base, changes), method=own.build())
 
 
-def low_resource(preset: Preset, labelled: int, steps: int | None) -> Preset:
-    """The same recipe with so many labels only, the other rows unlabelled."""
+def low_resource(preset: Preset, labeled: int, steps: int | None) -> Preset:
+    """The same recipe with so many labels only, the other rows unlabeled."""
 
     def build(noise: NoiseConfig, method: str | None = None) -> RunConfig:
         full = preset(noise, method)
-        return replace(
-            full, data=replace(full.data, labeled=labelled), train=replace(full.train, steps_per_epoch=steps)
-        )
+        return replace(full, data=replace(full.data, labeled=labeled), train=replace(full.train, steps_per_epoch=steps))
 
-    build.__doc__ = f"{preset.__doc__} Here only {labelled} rows have a label."
+    build.__doc__ = f"{preset.__doc__} Here only {labeled} rows have a label."
     return build
 
 
@@ -98,7 +96,7 @@ def small_cifar10(noise: NoiseConfig, method: str | None = None) -> RunConfig:
         noise=noise,
         model=ModelConfig(name="small_cnn", width=16),
         train=TrainConfig(epochs=40, batch_size=64, lr=0.1, nesterov=True, ema=0.99, ema_ramp=True),
-        # A small network from pixels does not memorise in so few epochs: NCE+MAE is then too slow (docs/method.md).
+        # A small network from pixels does not memorize in so few epochs: NCE+MAE is then too slow (docs/method.md).
         method=by_name(method or "pars", Setting(robust="gce(q=0.7)")),
     )
 

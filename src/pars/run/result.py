@@ -9,7 +9,7 @@ from pars.errors import UserError
 from pars.report import by_stage, flop_by_stage, outcome
 
 
-def summarise(lines: list[dict[str, Any]]) -> dict[str, Any]:
+def summarize(lines: list[dict[str, Any]]) -> dict[str, Any]:
     """Last, best and last-10 accuracy of averaged and raw weights, what it cost, and where each stage ended.
 
     The headline is the last epoch's averaged weights. `best` picks the epoch by the test set itself: it is there for

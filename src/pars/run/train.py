@@ -11,9 +11,9 @@ from torch import nn
 from pars import report
 from pars.data import Dataset
 from pars.engine import (
+    Callback,
     RunFolder,
     Trainer,
-    Watcher,
     keep_freed_memory,
     recorded_threads,
     resolve_device,
@@ -25,7 +25,7 @@ from pars.run import inputs, plans, toml
 from pars.run.config import RunConfig
 from pars.run.paths import with_absolute_paths
 from pars.run.prepare import Prepared, first_files, prepare
-from pars.run.result import summarise
+from pars.run.result import summarize
 
 
 def train(
@@ -34,13 +34,13 @@ def train(
     *,
     dataset: Dataset | None = None,
     networks: Sequence[nn.Module] | None = None,
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
     title: str = "train",
-    tell: Callable[[str], None] = lambda line: None,
+    log: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
     """Train in a new folder and return the result. `dataset` and `networks` replace what the configuration names.
 
-    With a budget the epochs, and the warm-up where it has no length of its own, follow from it; `tell` is told.
+    With a budget, `log` receives a sentence with the epochs that it buys.
     """
     folder = RunFolder(Path(out))
     folder.check_free()  # before the work, not after it
@@ -50,8 +50,8 @@ def train(
     config, plan = plans.planned(config, prepared, modules)
     by_epoch, files = ((), {}) if plan is None else (plan.by_epoch, {folder.plan: plans.dumps(plan)})
     if plan is not None:
-        tell(plans.sentence(plan, config.train.budget))
-    trainer = build(config, prepared, folder, networks=modules, watcher=watcher, title=title, planned=by_epoch)
+        log(plans.sentence(plan, config.train.budget))
+    trainer = build(config, prepared, folder, networks=modules, callback=callback, title=title, planned=by_epoch)
     given = {"dataset": dataset is not None, "networks": networks is not None}
     threads = trainer.suitable_threads()
     with folder.begin(files | first_files(folder, config, prepared, given, threads)), use_threads(threads):
@@ -68,13 +68,13 @@ def resume(
     *,
     dataset: Dataset | None = None,
     networks: Sequence[nn.Module] | None = None,
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
     title: str = "resume",
 ) -> dict[str, Any]:
     """Go on with the run in a folder; a finished one is only reported."""
     folder, config = open_run(out)
     if folder.result.exists() and folder.model.exists():
-        return summarise(report.read_metrics(folder.metrics))
+        return summarize(report.read_metrics(folder.metrics))
     then, given = inputs.read(folder)
     inputs.check_given(folder, given, dataset=dataset, networks=networks)
     inputs.check_settings(folder, toml.to_dict(config))
@@ -83,7 +83,7 @@ def resume(
         inputs.check_same(folder, then, prepared.data_record, prepared.noise, prepared.data.name)
         report.read_metrics(folder.metrics)  # a damaged one is named before it is rewritten
         planned = plans.read(folder, config.train.epochs) if config.train.budget else ()
-        trainer = build(config, prepared, folder, networks=networks, watcher=watcher, title=title, planned=planned)
+        trainer = build(config, prepared, folder, networks=networks, callback=callback, title=title, planned=planned)
         trainer.restore()
         with use_threads(None if trainer.device != "cpu" else recorded_threads(inputs.read_threads(folder))):
             return finish(trainer, folder)
@@ -93,7 +93,7 @@ def finish(trainer: Trainer, folder: RunFolder) -> dict[str, Any]:
     if trainer.device == "cpu":
         keep_freed_memory()  # here: a trainer inside somebody else's program must not
     trainer.run()
-    result = summarise(report.read_metrics(folder.metrics))
+    result = summarize(report.read_metrics(folder.metrics))
     write_json(folder.result, result)
     return result
 
@@ -104,7 +104,7 @@ def build(
     folder: RunFolder | None,
     *,
     networks: Sequence[nn.Module] | None = None,
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
     title: str = "train",
     planned: Sequence[float] = (),
 ) -> Trainer:
@@ -123,7 +123,7 @@ def build(
         device=resolve_device(config.device),
         held_out=prepared.held_out,
         folder=folder,
-        watcher=watcher,
+        callback=callback,
         title=title,
         planned=planned,
     )

@@ -32,8 +32,8 @@ def beta_mixture(seed: int, n: int = 500, *, clean: float = 0.6) -> tuple[Array,
 
 
 def density(x: float, alpha: float, beta: float) -> float:
-    normaliser = math.gamma(alpha + beta) / math.gamma(alpha) / math.gamma(beta)
-    return normaliser * math.pow(x, alpha - 1) * math.pow(1 - x, beta - 1)
+    normalizer = math.gamma(alpha + beta) / math.gamma(alpha) / math.gamma(beta)
+    return normalizer * math.pow(x, alpha - 1) * math.pow(1 - x, beta - 1)
 
 
 def em_by_loop(losses: list[float]) -> tuple[list[float], list[float], list[float]]:
@@ -117,7 +117,7 @@ def test_a_posterior_that_turns_up_at_loss_0_does_not_make_every_row_noisy() -> 
     assert_allclose(never_falling(turning.sort().values, start=3), turning.sort().values)
 
 
-def test_losses_that_are_memorised_but_for_a_few_are_told_apart() -> None:
+def test_losses_that_are_memorized_but_for_a_few_are_told_apart() -> None:
     losses = np.append(np.zeros(900), np.random.default_rng(0).normal(3, 0.1, 100))
     split = beta_split(torch.tensor(losses))
     assert not split.degenerate

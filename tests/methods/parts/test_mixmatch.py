@@ -39,6 +39,6 @@ def test_the_losses_are_those_of_pairs_mixed_over_the_whole_batch(weights: list[
     assert_allclose(matched.squared_error(), error, rtol=1e-5)
 
 
-def test_without_unlabelled_rows_there_is_no_error_to_square() -> None:
+def test_without_unlabeled_rows_there_is_no_error_to_square() -> None:
     matched = Matched(random(0, 4, 3), random(1, 4, 3).softmax(1), 4)
     assert matched.squared_error().item() == 0

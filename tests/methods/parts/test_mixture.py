@@ -12,7 +12,7 @@ import torch
 from numpy.testing import assert_allclose
 from sklearn.mixture import GaussianMixture
 
-from pars.methods.parts.mixture import Split, gaussian_split, normalised
+from pars.methods.parts.mixture import Split, gaussian_split, normalized
 
 Array = npt.NDArray[np.float64]
 
@@ -102,6 +102,6 @@ def test_the_split_does_not_depend_on_scale_or_order() -> None:
     assert all(split.low[a] >= split.low[b] for a, b in combinations(losses[:10].argsort().tolist(), 2))
 
 
-def test_normalised_losses_reach_from_0_to_1() -> None:
-    assert_allclose(normalised(torch.tensor([3.0, 1.0, 2.0])), [1.0, 0.0, 0.5])
-    assert_allclose(normalised(torch.tensor([3.0, 3.0])), [0.0, 0.0])
+def test_normalized_losses_reach_from_0_to_1() -> None:
+    assert_allclose(normalized(torch.tensor([3.0, 1.0, 2.0])), [1.0, 0.0, 0.5])
+    assert_allclose(normalized(torch.tensor([3.0, 3.0])), [0.0, 0.0])

@@ -47,7 +47,7 @@ def test_a_later_stage_goes_on_with_the_ramp() -> None:
     assert_allclose(float(epoch.state["forget_rate"]), 0.2)
 
 
-def test_a_rate_that_is_not_given_is_estimated_once_from_labelled_rows_and_nothing_is_forgotten_before() -> None:
+def test_a_rate_that_is_not_given_is_estimated_once_from_labeled_rows_and_nothing_is_forgotten_before() -> None:
     forgetting = Forgetting(noise_rate=None, T_k=1, estimate_at=2)
     given = torch.tensor([0, 0, 0, 1, 1, -1])  # the third label is wrong, the last row has none
     logits = torch.tensor([[9.0, 0], [9, 0], [0, 9], [0, 9], [0, 9], [9, 0]])

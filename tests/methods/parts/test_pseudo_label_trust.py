@@ -110,7 +110,7 @@ def test_a_class_is_never_thought_gone_and_without_votes_labels_are_taken_at_the
     assert denoised_prior(shares, torch.tensor([1.0, 1.0, 1.0])).min() > 0.01
 
 
-def test_unlabelled_rows_do_not_count_as_a_class() -> None:
+def test_unlabeled_rows_do_not_count_as_a_class() -> None:
     labels = np.array([2, 0, -1, 2, 2, -1, 0, 1])
     expected = np.bincount(labels[labels >= 0]) / 6
     assert label_frequencies(torch.from_numpy(labels), 3).tolist() == pytest.approx(expected.tolist())

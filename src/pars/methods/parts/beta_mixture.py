@@ -38,8 +38,8 @@ def beta_split(losses: Tensor, *, iterations: int = 10) -> BetaSplit:
         posterior = _posterior(x, weight, alpha, beta)
         weight = posterior.sum(dim=1) / len(x)
         mean, alpha, beta = _moments(x, posterior)
-    centres = (torch.arange(BINS, dtype=x.dtype, device=x.device) + 0.5) / BINS
-    fit = ordered(_posterior(centres, weight, alpha, beta), mean, weight)
+    centers = (torch.arange(BINS, dtype=x.dtype, device=x.device) + 0.5) / BINS
+    fit = ordered(_posterior(centers, weight, alpha, beta), mean, weight)
     start = int(mean.min().nan_to_num() * BINS)  # losses that are not finite have no mean; their split is degenerate
     table = never_falling(1 - fit.low, start=start)
     return BetaSplit(1 - noisy_probability(values, bounds, table), fit.means, fit.weights, bounds, table)

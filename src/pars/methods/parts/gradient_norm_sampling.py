@@ -62,7 +62,7 @@ def systematic_resample(rows: Tensor, weights: Tensor, rng: np.random.Generator,
     >>> systematic_resample(torch.arange(6), weights, np.random.default_rng(0)).bincount(minlength=6)
     tensor([0, 0, 3, 3, 0, 0])
     """
-    order = torch.from_numpy(rng.permutation(len(rows))).to(rows.device)  # or neighbours would share their luck
+    order = torch.from_numpy(rng.permutation(len(rows))).to(rows.device)  # or neighbors would share their luck
     weights = weights[order].double()
     expected = floor + (1 - floor) * weights / weights.mean().clamp_min(torch.finfo(torch.float64).tiny)
     ends = (expected.cumsum(0) * (len(rows) / expected.sum()) + rng.random()).floor().long()

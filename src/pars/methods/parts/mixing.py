@@ -30,7 +30,7 @@ def draw_mix(step: Step, n: int, alpha: float, *, mostly_first: bool = False) ->
 
 
 def mixup_loss(step: Step, alpha: float) -> Tensor:
-    """λ·CE(x̃, y) + (1-λ)·CE(x̃, y_π) over the labelled batch. CE is linear in its target: one, with the mixed target."""
+    """λ·CE(x̃, y) + (1-λ)·CE(x̃, y_π) over the labeled batch. CE is linear in its target: one, with the mixed target."""
     mix = draw_mix(step, len(step.batch), alpha)
     logits = step.net(mix(step.batch.weak))
     return reduce.mean(cross_entropy(logits, mix(one_hot(step.batch.labels, logits.shape[1]))))
@@ -42,7 +42,7 @@ def one_hot(labels: Tensor, n_classes: int) -> Tensor:
 
 
 def sharpen(probabilities: Tensor, temperature: float) -> Tensor:
-    """p^(1/T), normalised. Shapes: [B, K] -> [B, K].
+    """p^(1/T), normalized. Shapes: [B, K] -> [B, K].
 
     >>> import torch
     >>> sharpen(torch.tensor([[0.75, 0.25]]), 0.5)

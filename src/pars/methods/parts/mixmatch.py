@@ -1,4 +1,4 @@
-"""MixMatch (Berthelot et al. 2019) with one's own targets: labelled and unlabelled rows mixed with one another."""
+"""MixMatch (Berthelot et al. 2019) with one's own targets: labeled and unlabeled rows mixed with one another."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ from pars.methods.parts.mixing import draw_mix
 
 @dataclass(frozen=True)
 class Matched:
-    """What a network said of mixed rows, and the mixed targets: first those that are mostly a labelled row."""
+    """What a network said of mixed rows, and the mixed targets: first those that are mostly a labeled row."""
 
     logits: Tensor  # [m, K]
     targets: Tensor  # [m, K]
-    n_labelled: int
+    n_labeled: int
 
     def cross_entropy(self, class_weights: Tensor | None = None) -> Tensor:
-        """Σ_k c_k · mean(-t_k log p_k) over the labelled part; c = 1 unless class weights [K] are given."""
-        logits, targets = self.logits[: self.n_labelled], self.targets[: self.n_labelled]
+        """Σ_k c_k · mean(-t_k log p_k) over the labeled part; c = 1 unless class weights [K] are given."""
+        logits, targets = self.logits[: self.n_labeled], self.targets[: self.n_labeled]
         # A weighted target is no distribution; -Σ_k c_k t_k log p_k is what is meant all the same.
         return reduce.mean(cross_entropy(logits, targets if class_weights is None else class_weights * targets))
 
     def squared_error(self) -> Tensor:
-        """The mean of (p_k - t_k)² over rows and classes of the unlabelled part: no wrong guess costs much."""
-        p = self.logits[self.n_labelled :].float().softmax(dim=1)
-        return reduce.mean(((p - self.targets[self.n_labelled :]) ** 2).mean(dim=1))
+        """The mean of (p_k - t_k)² over rows and classes of the unlabeled part: no wrong guess costs much."""
+        p = self.logits[self.n_labeled :].float().softmax(dim=1)
+        return reduce.mean(((p - self.targets[self.n_labeled :]) ** 2).mean(dim=1))
 
 
 def mixmatch(
     step: Step,
     net: Network,
     labeled: Sequence[Tensor],
-    labelled_targets: Tensor,
+    labeled_targets: Tensor,
     unlabeled: Sequence[Tensor],
-    unlabelled_targets: Tensor,
+    unlabeled_targets: Tensor,
     *,
     alpha: float,
 ) -> Matched:
     """Mix the views [x, x', u, u'] and their targets over the whole batch, λ ~ Beta(α, α) and at least a half.
 
-    Shapes: views of B labelled and U unlabelled rows, targets [B, K] and [U, K]. One training-mode forward.
+    Shapes: views of B labeled and U unlabeled rows, targets [B, K] and [U, K]. One training-mode forward.
     """
     views = torch.cat([*labeled, *unlabeled])
-    targets = torch.cat([labelled_targets] * len(labeled) + [unlabelled_targets] * len(unlabeled))
+    targets = torch.cat([labeled_targets] * len(labeled) + [unlabeled_targets] * len(unlabeled))
     mix = draw_mix(step, len(views), alpha, mostly_first=True)
-    return Matched(net(mix(views)), mix(targets), len(labeled) * len(labelled_targets))
+    return Matched(net(mix(views)), mix(targets), len(labeled) * len(labeled_targets))
 
 
 def mean_softmax(*logits: Tensor) -> Tensor:

@@ -27,7 +27,7 @@ class Split:
         return not (apart and min(self.weights) * len(self.low) >= EMPTY)
 
 
-def normalised(losses: Tensor) -> Tensor:
+def normalized(losses: Tensor) -> Tensor:
     """Losses on 0..1, float64; all 0 where they are all equal. Shapes: [m] -> [m]."""
     values = losses.double()
     low, high = values.min(), values.max()
@@ -35,7 +35,7 @@ def normalised(losses: Tensor) -> Tensor:
 
 
 def gaussian_split(losses: Tensor, *, iterations: int = 10, floor: float = 5e-4, tol: float = 1e-2) -> Split:
-    """Two Gaussians on min-max normalised losses, as DivideMix fits them. Shapes: [m] -> low [m].
+    """Two Gaussians on min-max normalized losses, as DivideMix fits them. Shapes: [m] -> low [m].
 
     EM starts from the best cut of the sorted values (two-means, exactly) and ends when the mean log-likelihood changes
     by less than `tol`; `floor` is added to variances.
@@ -44,7 +44,7 @@ def gaussian_split(losses: Tensor, *, iterations: int = 10, floor: float = 5e-4,
     >>> split.low.round().tolist(), split.degenerate
     ([1.0, 1.0, 1.0, 0.0, 0.0], False)
     """
-    x = normalised(losses)
+    x = normalized(losses)
     high = _two_means(x)
     weight, mean, variance = _gaussians(x, torch.stack([~high, high]).double(), floor)
     before = -math.inf

@@ -29,7 +29,7 @@ def published_rate(setting: Setting) -> dict[str, Cited]:
 
 
 def early(epochs: int) -> int:
-    """After how many epochs of a run to estimate: networks know most rows by then, and have learnt few by heart."""
+    """After how many epochs of a run to estimate: networks know most rows by then, and have learned few by heart."""
     return max(1, round(epochs / 15))
 
 
@@ -44,7 +44,7 @@ def wrong_share(probabilities: Tensor, labels: Tensor) -> Tensor:
     """The share of labels that confident predictions contradict, by confident learning (Northcutt et al. 2021).
 
     Shapes: [m, K], [m] -> scalar (float64).
-    A class is confidently predicted where its probability reaches the mean that it has in rows labelled so. Rows
+    A class is confidently predicted where its probability reaches the mean that it has in rows labeled so. Rows
     without such a class say nothing: a network that is not sure yet does not make labels wrong.
 
     >>> p = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.9, 0.1], [0.3, 0.7], [0.1, 0.9]])
@@ -53,7 +53,7 @@ def wrong_share(probabilities: Tensor, labels: Tensor) -> Tensor:
     """
     p = probabilities.double()
     of_label = F.one_hot(labels, p.shape[1]).double()
-    usual = (p * of_label).sum(dim=0) / of_label.sum(dim=0)  # [K]; of a class that no row is labelled: nan, never met
+    usual = (p * of_label).sum(dim=0) / of_label.sum(dim=0)  # [K]; of a class that no row is labeled: nan, never met
     sure = p >= usual
     best = torch.where(sure, p, -1.0).argmax(dim=1)
     counts = sure.any(dim=1)

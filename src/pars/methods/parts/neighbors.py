@@ -1,4 +1,4 @@
-"""Votes of nearest neighbours in feature space, each class counted by its size."""
+"""Votes of nearest neighbors in feature space, each class counted by its size."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ CELLS = 2**25  # similarities held at a time: 128 MB
 
 
 def balanced_vote(features: Tensor, labels: Tensor, *, n_classes: int, k: int) -> Tensor:
-    """Share of each class in the votes of a row's k nearest neighbours by cosine, itself among them.
+    """Share of each class in the votes of a row's k nearest neighbors by cosine, itself among them.
 
-    A vote weighs one over the number of rows of its class: a large class is everybody's neighbour. Rows without a label
+    A vote weighs one over the number of rows of its class: a large class is everybody's neighbor. Rows without a label
     (-1) are given votes and have none; k is at most the number of rows that vote.
     Shapes: features [m, d], labels [m] -> [m, K]; each row sums to 1, or to 0 where nobody votes.
 

@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose
 from sklearn.neighbors import KNeighborsClassifier
 
 from methods.by_hand import random, random_classes
-from pars.methods.parts import neighbours
-from pars.methods.parts.neighbours import balanced_vote
+from pars.methods.parts import neighbors
+from pars.methods.parts.neighbors import balanced_vote
 
 
 def by_loops(features: torch.Tensor, labels: torch.Tensor, n_classes: int, k: int) -> list[list[float]]:
@@ -53,11 +53,11 @@ def test_the_size_of_the_parts_does_not_matter(monkeypatch: pytest.MonkeyPatch) 
     features, labels = random(5, 50, 3), random_classes(5, 50, 3)
     labels[::7] = -1
     whole = balanced_vote(features, labels, n_classes=3, k=4)
-    monkeypatch.setattr(neighbours, "CELLS", 300)  # seven rows at a time
+    monkeypatch.setattr(neighbors, "CELLS", 300)  # seven rows at a time
     assert torch.equal(balanced_vote(features, labels, n_classes=3, k=4), whole)
 
 
-def test_the_nearest_neighbour_of_a_row_is_itself_even_without_a_direction() -> None:
+def test_the_nearest_neighbor_of_a_row_is_itself_even_without_a_direction() -> None:
     features, labels = random(6, 12, 2), random_classes(6, 12, 3)
     features[4:] = 0
     assert torch.equal(balanced_vote(features, labels, n_classes=3, k=1).argmax(dim=1), labels)
