@@ -19,7 +19,7 @@ WORDS = st.integers(0, 2**32)
 @given(seed=st.integers(-(2**63), 2**64 - 1), epoch=WORDS, step=WORDS)
 @settings(derandomize=True, deadline=None, max_examples=50)
 def test_an_address_is_a_place_in_one_long_philox_sequence(seed: int, epoch: int, step: int) -> None:
-    for stream in ("order/labeled", "order/more"):  # their numbers lie above and below 2**63
+    for stream in ("order/labelled", "order/more"):  # their numbers lie above and below 2**63
         whole = np.random.Philox(key=(seed % 2**64) + 2**64 * stream_id(stream))
         whole.advance(step * 2**64 + epoch * 2**128)
         expected = np.random.Generator(whole).integers(2**63, size=8)
@@ -32,7 +32,7 @@ def test_every_part_of_the_address_matters() -> None:
     assert len(firsts) == len(addresses)
 
 
-@pytest.mark.parametrize("stream", ["order/labeled", "order/more"])
+@pytest.mark.parametrize("stream", ["order/labelled", "order/more"])
 @pytest.mark.parametrize("seed", [0, -2, 2**53, 2**63 - 1, 2**64 - 2])
 def test_neighboring_seeds_differ_however_large(seed: int, stream: str) -> None:
     assert generator(seed, stream).random() != generator(seed + 1, stream).random()
