@@ -16,7 +16,7 @@ lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo
+	$(BIN)/lint-imports --no-logo --no-cache
 
 test: lint
 	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadscope   # every test has one thread, so that cores can share them

@@ -26,7 +26,7 @@ def seconds(method: str, every: int) -> float:
     config = run.preset("digits")(NoiseConfig(kind="symmetric", rate=0.5), method)
     train = replace(config.train, epochs=5, evaluate_every=5, dynamics_every=every)
     config = replace(config, train=train, device="cpu")
-    trainer = run.build(config, run.prepare(config), None)
+    trainer = run.build_trainer(config, run.load_training_data(config), None)
     begun = time.process_time()
     trainer.run()
     return time.process_time() - begun

@@ -36,8 +36,8 @@ def main() -> None:
         train=replace(config.train, epochs=10, evaluate_every=2),
         device="cpu",
     )
-    prepared = run.prepare(config)
-    trainer = run.build(config, prepared, None)
+    prepared = run.load_training_data(config)
+    trainer = run.build_trainer(config, prepared, None)
     test = prepared.data.test
     assert test is not None
     inputs, labels = as_tensor(test.inputs), torch.from_numpy(test.labels)

@@ -60,7 +60,7 @@ def pars(rows: NoisySet, arrays: Path) -> dict[str, Any]:
     wrong = rows.given != rows.true
     assert model.dynamics_ is not None
     keep(arrays, "PARS", report.is_label_issue, report.suggested_label)
-    np.savez(arrays.with_suffix(".dynamics.npz"), **model.dynamics_)
+    np.savez(arrays.with_suffix(".dynamics.npz"), **model.dynamics_)  # type: ignore[arg-type]
     return fitted(model, rows) | {
         "trials": {loss: round(found, 2) for loss, found in model.trials_.items()},
         "detection": {"posterior": ranking(wrong, report.label_right_prob)},

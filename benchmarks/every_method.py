@@ -132,7 +132,7 @@ def epoch_of(name: str, data: Dataset) -> tuple[float, float]:
     """Core seconds and passes of an epoch of a method's costliest stage."""
     config = run.preset("images")(NoiseConfig(), name)
     config = replace(config, train=replace(config.train, epochs=EPOCHS, evaluate_every=EPOCHS, dynamics_every=0))
-    trainer = run.build(config, run.prepare(config, data), None)
+    trainer = run.build_trainer(config, run.load_training_data(config, data), None)
     trainer.callback = clock = Clock(trainer)
     trainer.run()
     return clock.costliest()

@@ -137,7 +137,7 @@ def configuration(row: Row, root: Path, convolution: Convolution) -> run.RunConf
 def train(name: str, row: Row, root: Path, folder: Path, convolution: Convolution) -> dict[str, Any]:
     wanted = configuration(row, root, convolution)
     if RunFolder(folder).config.exists():
-        other = run.differences(run.normal(wanted), run.open_run(folder)[1])
+        other = run.differences(run.canonical(wanted), run.open_run(folder)[1])
         if other:
             raise UserError(f"{folder} holds a run with other settings: {', '.join(other)}")
         result = run.resume(folder, callback=show_progress(), title=name)

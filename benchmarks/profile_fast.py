@@ -89,7 +89,7 @@ class Clock:
 
 def watched(config: run.RunConfig, clock: Clock) -> Trainer:
     """A trainer whose parts are on the clock."""
-    trainer = run.build(config, run.prepare(config, images()), None)
+    trainer = run.build_trainer(config, run.load_training_data(config, images()), None)
     for learner in trainer.learners:
         for module in (learner.net.module, learner.net.average):
             clock.watch(module, "forward", "forward")

@@ -73,7 +73,7 @@ class Ours:
     """The trainer, a step at a time."""
 
     def __init__(self, config: run.RunConfig, dataset: data.Dataset) -> None:
-        self.trainer: Trainer = run.build(config, run.prepare(config, dataset), None)
+        self.trainer: Trainer = run.build_trainer(config, run.load_training_data(config, dataset), None)
         self.stage = self.trainer.schedule[-1]
         self.batches = self.epochs()
         self.network = 0.0  # seconds inside it

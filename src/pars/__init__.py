@@ -1,11 +1,16 @@
 """Accurate classifiers from wrong labels: PARS and its rivals, one API."""
 
+import importlib
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pars.estimator import PARSClassifier, RobustClassifier
+    from pars.fitting import fit, selftest
 
 __version__ = "0.1.0"
-__all__ = ["PARSClassifier", "RobustClassifier", "__version__"]
+__all__ = ["PARSClassifier", "RobustClassifier", "__version__", "fit", "selftest"]
 
 if "torch" not in sys.modules and not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
     # How long a waiting thread of torch spins before it sleeps. libgomp reads this when torch is imported. By default a
@@ -13,13 +18,11 @@ if "torch" not in sys.modules and not os.environ.keys() & {"OMP_WAIT_POLICY", "G
     # is several times slower. With this it takes as long as a gap within a step does (benchmarks/contention.py).
     os.environ["GOMP_SPINCOUNT"] = "4000"
 
-LAZY = ("PARSClassifier", "RobustClassifier")
+LAZY = {"PARSClassifier": "estimator", "RobustClassifier": "estimator", "fit": "fitting", "selftest": "fitting"}
 
 
 def __getattr__(name: str) -> Any:
-    """The estimators, imported when first asked for: they bring scikit-learn and torch, which take seconds."""
+    """The entry points, imported when first used: they need scikit-learn and torch, which take seconds to import."""
     if name in LAZY:
-        from pars import estimator
-
-        return getattr(estimator, name)
+        return getattr(importlib.import_module(f"pars.{LAZY[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

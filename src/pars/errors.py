@@ -7,3 +7,7 @@ class UserError(ValueError):
 
 class Diverged(UserError):
     """Training has left the finite numbers: other settings may mend it."""
+
+
+class EncoderChosenWarning(UserWarning):
+    """Texts or pictures were fitted without naming an encoder: says which one was chosen."""

@@ -39,8 +39,8 @@ def train_until_memorized(holdout: float) -> tuple[Trainer, Any]:
         method=Supervised(),
         device="cpu",
     )
-    prepared = run.prepare(config)
-    trainer = run.build(config, prepared, None)
+    prepared = run.load_training_data(config)
+    trainer = run.build_trainer(config, prepared, None)
     trainer.run()
     return trainer, prepared.data.train
 
@@ -152,7 +152,7 @@ def test_a_folder_says_what_the_memory_says(tmp_path: Path) -> None:
     dataset = replace(tiny(), data=DataConfig(name="digits", limit=300, holdout=0.1))
     run.train(dataset, tmp_path / "run")
     report = audit_run(tmp_path / "run")
-    trainer = run.build(dataset, run.prepare(dataset), None)
+    trainer = run.build_trainer(dataset, run.load_training_data(dataset), None)
     trainer.run()
     assert trainer.dynamics is not None
     same = from_dynamics(trainer.recorded(), classes=report.classes)

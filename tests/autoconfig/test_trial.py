@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,7 @@ def blobs(n_classes: int, rows: int = 1000) -> Dataset:
     return Dataset("blobs", Split(x.astype(np.float32), labels), None, tuple(map(str, range(n_classes))))
 
 
-def losses(dataset: Dataset, **params: object) -> dict[str, RunConfig]:
+def losses(dataset: Dataset, **params: Any) -> dict[str, RunConfig]:
     return configurations(RobustClassifier(**params).get_params(), dataset, 0)
 
 

@@ -113,6 +113,6 @@ def test_it_can_be_interrupted_and_goes_on(tmp_path: Path) -> None:
     running.send_signal(signal.SIGINT)
     said = running.stderr.read()
     assert running.wait(60) == 130
-    assert "the same command goes on" in said
+    assert "Run the same command again to resume" in said
     assert not (tmp_path / "ce" / "result.json").exists()
     assert (tmp_path / "ce" / "checkpoint.safetensors").exists()

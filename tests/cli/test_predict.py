@@ -120,7 +120,7 @@ def test_a_test_set_of_one_class_is_evaluated(
         ({"y_test": None}, "has no labels to compare with; `pars predict` needs none"),
         ({"y_test": np.full(30, "")}, "has no labels to compare with"),
         ({"y_test": NAMES[Y[:7]]}, "one label per row"),
-        ({"x_test": np.zeros((30, 9), np.float32)}, "rows have shape [9], the run expects [5]"),
+        ({"x_test": np.zeros((30, 9), np.float32)}, "rows have shape [9], those of training had [5]"),
         ({"x_test": np.full((30, 5), np.inf)}, "row 0, column 0 is inf"),
     ],
 )

@@ -16,6 +16,7 @@ from pars import PARSClassifier, RobustClassifier
 from pars.errors import UserError
 from pars.estimator import KeptEarlierWarning
 from pars.methods import PARS, REGISTRY, by_name
+from pars.methods.elr import ELR
 
 # Given labels are what a row is *not*: a main stage that unlearns what the warm-up learned.
 SPOILT = {"raw_negative": "given", "lambda_N": 1e3, "tau": 1.0, "warm_up": 6}
@@ -71,7 +72,7 @@ def test_what_the_user_sets_is_used() -> None:
         method_params={"weight": 2.0},
         network={"name": "mlp", "hidden": (5,)},
         epochs=3,
-        batch_size=np.int64(20),
+        batch_size=np.int64(20),  # type: ignore[arg-type]
         lr=0.2,
         train_params={"optimizer": "adam", "weight_decay": 0.0},
         views={"dropout_weak": 0.0},
@@ -79,9 +80,10 @@ def test_what_the_user_sets_is_used() -> None:
     ).fit(x, y)
     train = model.config_.train
     assert (train.epochs, train.batch_size, train.lr, train.optimizer, train.weight_decay) == (3, 20, 0.2, "adam", 0.0)
+    assert isinstance(model.config_.method, ELR)
     assert model.config_.method.weight == 2.0
     assert model.config_.views.dropout_weak == 0.0
-    assert model.model_.networks[0].head.in_features == 5
+    assert model.model_.networks[0].get_submodule("head").in_features == 5
 
 
 def test_a_network_of_ones_own_is_trained() -> None:

@@ -82,7 +82,7 @@ def test_images_are_read_as_images(color: bool) -> None:
     assert model.score(images, labels) == 1.0
     assert_array_equal(model.predict_proba(images[::-1]), model.predict_proba(images)[::-1])
     assert_array_equal(model.predict(torch.from_numpy(images)), model.predict(images))
-    with pytest.raises(UserError, match=r"rows have shape \[.*6, 8\], those of fit had \[.*8, 8\]"):
+    with pytest.raises(UserError, match=r"rows have shape \[.*6, 8\], those of training had \[.*8, 8\]"):
         model.predict(images[:, :6])
 
 

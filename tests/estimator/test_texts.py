@@ -128,7 +128,8 @@ def test_texts_work_in_pipelines_and_cross_validation() -> None:
 
 def test_views_of_texts_are_trained_on() -> None:
     texts, given, _ = messages(40)
-    plain, viewed = (PARSClassifier(encoded_views=n, **FIT).fit(texts, given) for n in (0, np.int64(2)))
+    counts: list[Any] = [0, np.int64(2)]
+    plain, viewed = (PARSClassifier(**FIT, encoded_views=n).fit(texts, given) for n in counts)
     assert (type(plain.model_.views.weak).__name__, type(viewed.model_.views.weak).__name__) == (
         "FeatureDropout",
         "Cached",

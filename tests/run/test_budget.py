@@ -71,7 +71,7 @@ def test_a_recipe_for_another_number_of_epochs_keeps_its_proportions() -> None:
 
 
 def test_what_a_budget_chose_is_no_difference_to_what_was_asked_for(tmp_path: Path) -> None:
-    asked = run.normal(CONFIG)
+    asked = run.canonical(CONFIG)
     found = replace(asked, method=PARS(warm_up=3), train=replace(asked.train, epochs=6))
     assert run.differences(asked, found) == {}
     assert run.differences(replace(asked, seed=1), found) == {"seed": (1, 0)}

@@ -131,7 +131,7 @@ def test_a_run_whitens_by_its_training_images_without_the_held_out_ones() -> Non
     bright = dataset.train.inputs.copy()
     bright[1::2, :, ::2] = 255  # rows of two kinds, so that it shows which were looked at
     dataset = replace(dataset, train=Split(bright, dataset.train.labels, dataset.train.true_labels))
-    prepared = run.prepare(small(holdout=0.25), dataset)
+    prepared = run.load_training_data(small(holdout=0.25), dataset)
     assert prepared.held_out.any()
     (network,) = prepared.networks(small())
     found = network.state_dict()["whitening.weight"]
@@ -141,7 +141,7 @@ def test_a_run_whitens_by_its_training_images_without_the_held_out_ones() -> Non
 
 
 def test_a_large_set_is_sampled_evenly() -> None:
-    prepared = run.prepare(small(), images(45))
+    prepared = run.load_training_data(small(), images(45))
     rows = torch.from_numpy(prepared.data.train.inputs)
     assert torch.equal(prepared.sample(10), prepared.views.plain(rows[::5]))
     assert torch.equal(prepared.sample(n_values=4 * 3 * 32 * 32), prepared.views.plain(rows[::12]))
@@ -164,7 +164,7 @@ def test_a_loaded_run_answers_without_its_data(tmp_path: Path) -> None:
     dataset = images(64)
     config = small()
     run.train(config, tmp_path / "run", dataset=dataset)
-    trainer = run.build(config, run.prepare(config, dataset), None)
+    trainer = run.build_trainer(config, run.load_training_data(config, dataset), None)
     trainer.run()
     found = run.load_run(tmp_path / "run").predict_proba(dataset.train.inputs)
     assert torch.equal(found, trainer.predict_proba(torch.from_numpy(dataset.train.inputs)))
@@ -215,7 +215,7 @@ def test_with_winograd_convolutions_it_resumes_the_same_and_predicts_without_a_c
     run.resume(tmp_path / "stopped", dataset=dataset)
     model = "model.safetensors"
     assert (tmp_path / "stopped" / model).read_bytes() == (tmp_path / "whole" / model).read_bytes()
-    trainer = run.build(winograd, run.prepare(winograd, dataset), None)
+    trainer = run.build_trainer(winograd, run.load_training_data(winograd, dataset), None)
     trainer.run()
 
     def missing() -> None:

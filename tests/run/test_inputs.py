@@ -69,7 +69,7 @@ def test_a_file_that_has_changed_is_not_resumed_on(
 
 
 def test_a_label_file_that_has_changed_is_not_resumed_on(tmp_path: Path) -> None:
-    labels = run.prepare(tiny(noise=NONE)).data.train.labels
+    labels = run.load_training_data(tiny(noise=NONE)).data.train.labels
     np.save(tmp_path / "labels.npy", labels)
     config = tiny(noise=NoiseConfig(kind="file", path=str(tmp_path / "labels.npy")))
     with pytest.raises(Killed):
@@ -135,4 +135,4 @@ def test_a_checksum_depends_on_values_not_on_memory() -> None:
 
 def test_the_record_is_of_the_data_as_it_was_loaded() -> None:
     dataset = features()
-    assert run.prepare(tiny(), dataset).data_record == describe_data(dataset)
+    assert run.load_training_data(tiny(), dataset).data_record == describe_data(dataset)

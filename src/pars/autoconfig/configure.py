@@ -48,6 +48,11 @@ def configurations(params: Mapping[str, Any], dataset: Dataset, seed: int) -> di
     return found
 
 
+def held_out_share(dataset: Dataset) -> float:
+    """The share of labeled rows that is held out unless the user says otherwise; 0 for few rows."""
+    return rules.holdout_for(facts_of(dataset))
+
+
 def configuration(params: Mapping[str, Any], dataset: Dataset, seed: int, setting: Setting) -> run.RunConfig:
     facts = facts_of(dataset)
     method = by_name(params["method"], setting)

@@ -1,4 +1,4 @@
-"""Which robust loss suits the data: short trials of each, judged by labels that none was trained on."""
+"""Which robust loss suits the data: a short trial of each, judged by held-out labels."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import nn
 
 from pars import data, run
 from pars.data import Dataset
-from pars.engine import Callback, use_threads
+from pars.engine import Callback
 from pars.methods import Supervised
 from pars.run import RunConfig
 
-Watch = Callable[[], Callback | None]
+Progress = Callable[[], Callback | None]
 SHARE = 0.4  # of the epochs: as many as PARS warms up
 
 
@@ -23,12 +23,12 @@ def choose(
     dataset: Dataset,
     networks: Callable[[], list[nn.Module]] | None = None,
     *,
-    watch: Watch = lambda: None,
+    progress: Progress = lambda: None,
 ) -> tuple[RunConfig, dict[str, float]]:
-    """The configuration of the first loss, unless another one is clearly better: they are in order of preference.
+    """The configuration to train, and the held-out agreement (%) of each robust loss after its trial.
 
-    With it the share of held-out labels in % that each loss predicts after a trial. Where nothing is held out to judge
-    by, the last loss: it is the one that always learns.
+    configs: in order of preference. The first is chosen unless another is clearly better. Where no rows are held out,
+    the last is chosen, whose loss always learns. networks: builds one network for each trial, where the user has one.
     """
     *_, last = configs.values()
     held_out = int(data.holdout(dataset.train.labels, last.data.holdout, last.seed).sum())
@@ -36,7 +36,7 @@ def choose(
         return last, {}
     trials = {}
     for loss, config in configs.items():
-        trials[loss] = agreement(trial(config, loss), dataset, networks, watch(), f"trial of {loss}")
+        trials[loss] = held_out_agreement(trial(config, loss), dataset, networks, progress(), f"trial of {loss}")
     best = max(trials.values())
     enough = best - 100 * standard_error(best / 100, held_out)
     return next(configs[loss] for loss, found in trials.items() if found >= enough), trials
@@ -49,19 +49,17 @@ def trial(config: RunConfig, loss: str) -> RunConfig:
     return replace(config, method=Supervised(loss=loss), train=train)
 
 
-def agreement(
+def held_out_agreement(
     config: RunConfig,
     dataset: Dataset,
     networks: Callable[[], list[nn.Module]] | None,
     callback: Callback | None,
     title: str,
 ) -> float:
-    """The share of held-out labels in % that a run's averaged weights predict at its end."""
-    own = None if networks is None else networks()[:1]
-    trainer = run.build(config, run.prepare(config, dataset), None, networks=own, callback=callback, title=title)
-    with use_threads(trainer.suitable_threads()):
-        trainer.run()
-    return float(trainer.history[-1]["holdout"]["ema"])
+    """Agreement (%) of a run's averaged weights with held-out labels at its end."""
+    own = None if networks is None else networks()
+    trained = run.train_or_resume(config, dataset=dataset, networks=own, callback=callback, title=title)
+    return float(trained.result["holdout"]["ema"]["last"])
 
 
 def standard_error(share: float, rows: float) -> float:

@@ -60,9 +60,9 @@ def report_of(path: Path, neighbors: bool) -> AuditReport:
         return audit.audit_run(folder, features=run.row_features(folder))
     if folder == path:
         return audit.audit_run(path)
-    from pars import proof  # scikit-learn
+    from pars import fitting  # torch
 
-    return proof.audited(path)
+    return fitting.audit_fit(path)
 
 
 def as_json(report: AuditReport, top: int | None, content: Content | None = None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from pars import compare, methods, report, run
+from pars import methods, report, run
 from pars.cli.flags import Parser
 from pars.cli.output import add_json_flag, show
 from pars.cli.streams import say
@@ -18,6 +18,9 @@ from pars.cli.train import help_text, resolve
 from pars.engine import Interrupted, show_progress
 from pars.errors import UserError
 from pars.noise import NoiseConfig
+from pars.run import comparison
+from pars.run.comparison import ComparedRun
+from pars.run.lr_search import search_learning_rates
 
 ABOUT = "Train several methods on the same rows, views and network at the same cost, and compare them."
 METHODS = "ce,warmup,elr,mixup,fixmatch,pars"
@@ -47,34 +50,33 @@ def command(args: Sequence[str]) -> int:
     options, flags = parser().parse_known_args(args)
     preset = options.preset or "digits"
     out: Path = options.out or Path("runs") / f"compare-{preset}"
-    contenders = contenders_of(options, flags, out)
+    runs = compared_runs(options, flags, out)
     rates = parse_rates(options)
-    about, title = described(contenders[0].config, preset)
-    compare.check_files(out, about)
+    about, title = described(runs[0].config, preset)
+    comparison.check_folder(out, about)
     given = [text.partition("=")[0] for text in options.lr]
-    open_ = [each for each in contenders if rates and each.name not in given]
+    open_ = [each for each in runs if rates and each.name not in given]
     try:
-        compare.check(contenders, rate_open={each.name for each in open_})
+        comparison.check_runs(runs, rate_open={each.name for each in open_})
         if open_:
-            found = {
-                each.name: each for each in compare.search(open_, rates, options.search_share, out, show_progress, say)
-            }
-            contenders = [found.get(each.name, each) for each in contenders]
-        say(f"{len(contenders)} methods on {contenders[0].config.data.name}; the runs go to {out}")
-        results = compare.run_all(contenders, show_progress, say)
+            chosen = search_learning_rates(open_, rates, options.search_share, out, show_progress, say)
+            found = {each.name: each for each in chosen}
+            runs = [found.get(each.name, each) for each in runs]
+        say(f"{len(runs)} methods on {runs[0].config.data.name}; the runs go to {out}")
+        results = comparison.train_all(runs, show_progress, say)
     except Interrupted as stop:
-        say("stopped and saved; the same command goes on")
+        say("Stopped and saved. Run the same command again to resume.")
         return stop.exit_code
     except KeyboardInterrupt:  # between two runs
-        say("stopped; the same command goes on")
+        say("Stopped. Run the same command again to resume.")
         return 130
-    table, files = compare.write_files(contenders, results, about, out, title=title, kind=options.format)
+    table, files = comparison.write_comparison(runs, results, about, out, title=title, kind=options.format)
     say(f"wrote {', '.join(map(str, files))}")
     show(options.json, table, lambda: report.budget_table(table["runs"], title=title))
     return 0
 
 
-def contenders_of(options: argparse.Namespace, flags: Sequence[str], out: Path) -> list[compare.Contender]:
+def compared_runs(options: argparse.Namespace, flags: Sequence[str], out: Path) -> list[ComparedRun]:
     """Each method with its configuration; views are those of the preset, whatever a method's own recipe has."""
     names = [name.strip() for name in options.methods.split(",") if name.strip()]
     if not names or len(set(names)) < len(names):
@@ -82,7 +84,7 @@ def contenders_of(options: argparse.Namespace, flags: Sequence[str], out: Path) 
     for name in names:
         methods.recipe(name)  # known?
     own = parse_own_rates(options.lr, names)
-    contenders = []
+    runs = []
     for name in names:
         one, own_flags = argparse.Namespace(**{**vars(options), "method": name}), flags_for(name, names, flags)
         try:
@@ -93,8 +95,8 @@ def contenders_of(options: argparse.Namespace, flags: Sequence[str], out: Path) 
             raise
         if name in own:
             config = replace(config, train=replace(config.train, lr=own[name]))
-        contenders.append(compare.Contender(name, config, out / name))
-    return contenders
+        runs.append(ComparedRun(name, config, out / name))
+    return runs
 
 
 def flags_for(name: str, names: Sequence[str], flags: Sequence[str]) -> list[str]:

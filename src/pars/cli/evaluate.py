@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-
-from pars import run
-from pars.cli.fitted_rows import add_rows_flags, read_rows
+from pars import fitting
 from pars.cli.flags import Parser
 from pars.cli.output import add_json_flag, show
-from pars.engine import accuracy
-from pars.errors import UserError
-from pars.fit_folder import run_of
+from pars.cli.table_flags import add_new_rows_flags, new_rows_options
 
 
 def command(args: Sequence[str]) -> int:
@@ -23,26 +18,13 @@ def command(args: Sequence[str]) -> int:
         "data",
         help="labeled: a data set's name (its test rows), a .npz file; after `pars fit` a table or pictures, too",
     )
-    add_rows_flags(parser, label=True)
+    add_new_rows_flags(parser, label=True)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     add_json_flag(parser)
     options = parser.parse_args(args)
-    classifier = run.load_run(run_of(options.run), device=options.device)
-    rows = read_rows(options, classifier.classes)  # names get the run's numbers
-    labels = torch.from_numpy(rows.labels)
-    if not (labels >= 0).any():
-        raise UserError(f"{options.data} has no labels to compare with; `pars predict` needs none")
-    if int(labels.max()) >= len(classifier.classes):
-        raise UserError(
-            f"{options.data} has label {int(labels.max())}, the run knows classes 0 to {len(classifier.classes) - 1}"
-        )
-    probabilities = classifier.predict_proba(rows.inputs, options.data)
-    per_class = {
-        name: accuracy(probabilities[labels == index], labels[labels == index])
-        for index, name in enumerate(classifier.classes)
-        if (labels == index).any()
-    }
-    result = {"rows": int((labels >= 0).sum()), "accuracy": accuracy(probabilities, labels), "per_class": per_class}
+    predictor = fitting.load_predictor(options.run, device=options.device, encoder=options.encoder)
+    rows = predictor.read(options.data, labels=True, **new_rows_options(options))
+    result = fitting.evaluate(predictor, rows, options.data)
     show(options.json, result, lambda: text(result))
     return 0
 

@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pars import run
-from pars.cli.fitted_rows import add_rows_flags, read_rows
+from pars import fitting
 from pars.cli.flags import Parser
 from pars.cli.output import add_json_flag
+from pars.cli.table_flags import add_new_rows_flags, new_rows_options
 from pars.errors import UserError
 from pars.files import write_text
-from pars.fit_folder import run_of
 
 
 def command(args: Sequence[str]) -> int:
@@ -26,15 +25,15 @@ def command(args: Sequence[str]) -> int:
         "data", help="a data set's name (its test rows), a .npz or .npy file; after `pars fit` also a table or pictures"
     )
     parser.add_argument("--out", type=Path, help="write here instead of to stdout")
-    add_rows_flags(parser)
+    add_new_rows_flags(parser)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     add_json_flag(parser)
     options = parser.parse_args(args)
     check_out(options.out)
-    classifier = run.load_run(run_of(options.run), device=options.device)
-    rows = read_rows(options)
-    confidence, label = classifier.predict_proba(rows.inputs, options.data).max(dim=1)
-    lines = predictions(label.tolist(), confidence.tolist(), classifier.classes, rows.ids)
+    predictor = fitting.load_predictor(options.run, device=options.device, encoder=options.encoder)
+    rows = predictor.read(options.data, **new_rows_options(options))
+    confidence, label = predictor.model.predict_proba(rows.inputs, options.data).max(dim=1)
+    lines = predictions(label.tolist(), confidence.tolist(), predictor.model.classes, rows.ids)
     text = json.dumps(lines) if options.json else as_csv(lines)
     if options.out is None:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")

@@ -24,6 +24,23 @@ def add_table_flags(parser: argparse.ArgumentParser, *, features: bool = False) 
     parser.add_argument("--encoding", metavar="NAME", help="of a text file (default: UTF-8)")
 
 
+def add_new_rows_flags(parser: argparse.ArgumentParser, *, label: bool = False) -> None:
+    """For rows to predict on, where they differ from those of the fit."""
+    if label:
+        parser.add_argument("--label", metavar="COLUMN", help="of a table: the labels (default: as in the fit)")
+    parser.add_argument("--id", metavar="COLUMN", help="of a table: names of the rows")
+    parser.add_argument("--delimiter", metavar="CHARACTER", help="of a CSV file (default: as in the fit)")
+    parser.add_argument("--encoding", metavar="NAME", help="of a text file (default: as in the fit)")
+    parser.add_argument("--encoder", metavar="NAME", help="only where it is a function: python:MODULE:FUNCTION")
+    parser.add_argument("--root", help="folder of the data sets")
+
+
+def new_rows_options(options: argparse.Namespace) -> dict[str, Any]:
+    """The flags of `add_new_rows_flags` that were set, as arguments of `Predictor.read`."""
+    found = {name: getattr(options, name, None) for name in ("label", "id", "delimiter", "encoding", "root")}
+    return {name: "\t" if value == r"\t" else value for name, value in found.items() if value is not None}
+
+
 def table_options(options: argparse.Namespace) -> dict[str, Any]:
     """The flags as arguments of `data.read_table`; "\\t" typed in a shell means a tab."""
     chosen = {name: getattr(options, name) for name in COLUMNS if hasattr(options, name)}

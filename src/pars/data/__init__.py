@@ -1,14 +1,16 @@
 """Where rows come from: published data sets, a user's own arrays, and which of their labels are used."""
 
-from pars.data.arrays import arrays, to_inputs
+from pars.data.arrays import array_dataset, arrays, to_inputs
 from pars.data.check import check_labels, check_split
 from pars.data.cifar import cifar10, cifar100
 from pars.data.cifar_n import human_labels
+from pars.data.class_labels import label_column
 from pars.data.column_encoder import ColumnEncoder
 from pars.data.columns import Columns, column_texts, frame_columns, is_frame, is_free_text, is_missing
 from pars.data.config import NAMES, DataConfig, data_root
 from pars.data.dataset import UNLABELED, Dataset, Inputs, Labels, Split, channel_statistics
 from pars.data.digits import digits
+from pars.data.entries import entries, entry_table, kind_of_entries, table_of
 from pars.data.idx import fashion_mnist, idx_folder, is_idx_folder, read_idx
 from pars.data.images import IMAGE_SUFFIXES, image_file_shape, read_image
 from pars.data.load import load, load_rows
@@ -30,6 +32,7 @@ __all__ = [
     "Mask",
     "Split",
     "Table",
+    "array_dataset",
     "arrays",
     "channel_statistics",
     "check_labels",
@@ -40,6 +43,8 @@ __all__ = [
     "column_texts",
     "data_root",
     "digits",
+    "entries",
+    "entry_table",
     "fashion_mnist",
     "frame_columns",
     "has_columns",
@@ -51,6 +56,8 @@ __all__ = [
     "is_free_text",
     "is_idx_folder",
     "is_missing",
+    "kind_of_entries",
+    "label_column",
     "labeled_rows",
     "load",
     "load_rows",
@@ -61,5 +68,6 @@ __all__ = [
     "read_table",
     "standardize",
     "standardized",
+    "table_of",
     "to_inputs",
 ]

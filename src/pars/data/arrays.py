@@ -96,7 +96,11 @@ CHANNELS = (1, 3, 4)
 
 def arrays(path: Path) -> Dataset:
     """The data set in an .npz file or in a folder of .npy files."""
-    found = read_arrays(path)
+    return array_dataset(read_arrays(path), path)
+
+
+def array_dataset(found: dict[str, Array], path: Path) -> Dataset:
+    """The data set of arrays by role (`ALIASES`); `path` names it, whether or not it is written there yet."""
     _require(found, ("x", "y"), path)
     if "y_test" in found and "x_test" not in found:
         raise UserError(f"{path}: y_test without x_test, expected the rows that these labels belong to")

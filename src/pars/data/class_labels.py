@@ -141,3 +141,16 @@ def label_numbers(names: Names, classes: tuple[str, ...], columns: Columns, colu
         if name not in number:
             raise UserError(f"{columns.where(row, column)} is {name!r}, expected one of {shown(classes)}")
     return np.array([number[name] for name in names], dtype=np.int64)
+
+
+def label_column(
+    columns: Columns, column: str, unlabeled: str | None = None, classes: tuple[str, ...] | None = None
+) -> tuple[Labels, tuple[str, ...]]:
+    """Class numbers [n] of a column, -1 = unlabeled, and the classes: those given, else all that occur.
+
+    >>> label_column(Columns("pets.csv", {"who": ["dog", "?", "cat"]}), "who", unlabeled="?")
+    (array([ 1, -1, 0]), ('cat', 'dog'))
+    """
+    names = label_names(columns, column, unlabeled)
+    found = classes_of(names, columns.source) if classes is None else classes
+    return label_numbers(names, found, columns, column), found

@@ -12,7 +12,7 @@ from pars.encode.batch import StoredViews, encode_rows
 from pars.encode.encoder import Encoder, Features, Images, Kind, Rows
 from pars.encode.job import Progress, encode_table
 from pars.encode.names import NAMES, encoder
-from pars.encode.preparation import Preparation, prepare, stored_views
+from pars.encode.preparation import EncoderName, Preparation, prepare, stored_views
 from pars.encode.preparation_folder import FILE as PREPARATION
 from pars.encode.preparation_folder import load_preparation, save_preparation
 from pars.encode.rows import checksum, kind_of, published, take, view_of
@@ -23,6 +23,7 @@ __all__ = [
     "NAMES",
     "PREPARATION",
     "Encoder",
+    "EncoderName",
     "Features",
     "Images",
     "Kind",

@@ -4,7 +4,7 @@ from pars.engine.checkpoint import load_module, load_tensors
 from pars.engine.config import TrainConfig
 from pars.engine.device import DeviceName, resolve_device
 from pars.engine.feed import as_tensor
-from pars.engine.flops import NetworkCost
+from pars.engine.flops import NetworkCost, network_cost
 from pars.engine.folder import RunFolder, write_json
 from pars.engine.interrupt import Interrupted, catch_interrupt
 from pars.engine.keep import Keep
@@ -38,6 +38,7 @@ __all__ = [
     "load_module",
     "load_tensors",
     "locked",
+    "network_cost",
     "plan",
     "predict_proba",
     "recorded_threads",

@@ -18,6 +18,7 @@ Texts are read as they are:
 array(['card', 'post'], dtype='<U4')
 """
 
-from pars.estimator.classifier import EncoderChosenWarning, KeptEarlierWarning, PARSClassifier, RobustClassifier
+from pars.errors import EncoderChosenWarning
+from pars.estimator.classifier import KeptEarlierWarning, PARSClassifier, RobustClassifier
 
 __all__ = ["EncoderChosenWarning", "KeptEarlierWarning", "PARSClassifier", "RobustClassifier"]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -15,25 +13,19 @@ import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
-from torch import nn
 
-from pars import run
 from pars.audit import AuditReport, from_dynamics
-from pars.autoconfig import choose, configurations
-from pars.data import Dataset, Split, channel_statistics
-from pars.engine import Callback, Interrupted, Trainer, show_progress, use_threads
-from pars.errors import UserError
+from pars.data import standardize
+from pars.engine import show_progress
+from pars.errors import EncoderChosenWarning, UserError
 from pars.estimator.labels import REFUSE, read_labels
-from pars.estimator.model import Model
-from pars.estimator.rows import learn, opened_first
+from pars.estimator.rows import fit_rows, opened_first, read_rows
+from pars.fitting import Training, train_dataset, usual_signals
+from pars.fitting.training import no_progress
 
 
 class KeptEarlierWarning(UserWarning):
     """The last stage of training did not help on held-out labels: an earlier stage's weights were kept."""
-
-
-class EncoderChosenWarning(UserWarning):
-    """Texts or pictures were fitted without an encoder being named: says which was taken."""
 
 
 class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -107,53 +99,31 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         opened = opened_first(self, X)
         labels, classes = read_labels(self, y, opened, self.unlabeled)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        rows, cached, reader = learn(self, opened, seed)
-        if reader.preparation is not None and reader.preparation.note:
-            warnings.warn(reader.preparation.note, EncoderChosenWarning, stacklevel=2)
-        mean, std = channel_statistics(rows) if rows.dtype == np.uint8 else ((), ())  # type: ignore[arg-type]
-        dataset = Dataset("X", Split(rows, labels, cached=cached), None, tuple(map(str, classes)), mean, std)
-        configs = configurations(self.get_params(deep=False), dataset, seed)
-        with torch.random.fork_rng(), as_usual():
-            config, self.trials_ = choose(configs, dataset, self._networks(configs, dataset), watch=self._watch)
-            trainer = self._train(config, dataset)
-        self.classes_, self.config_ = classes, config
-        self._note(trainer)
-        self.model_ = Model.of(trainer, reader)
+        rows, preparation = fit_rows(self, opened, seed)
+        if preparation is not None and preparation.note:
+            warnings.warn(preparation.note, EncoderChosenWarning, stacklevel=2)
+        dataset = replace(rows, train=replace(rows.train, labels=labels), classes=tuple(map(str, classes)))
+        with torch.random.fork_rng(), usual_signals():
+            training = train_dataset(
+                dataset,
+                self.get_params(deep=False),
+                seed,
+                network=self.network if callable(self.network) else None,
+                progress=show_progress if self.verbose else no_progress,
+            )
+        self.classes_, self.config_, self.trials_ = classes, training.config, training.trials
+        self.dynamics_ = training.dynamics()
+        self.model_, self.preparation_ = training.trained.classifier(), preparation
+        self._record(training)
         return self
 
-    def _watch(self) -> Callback | None:
-        return show_progress() if self.verbose else None
-
-    def _networks(self, configs: Mapping[str, run.RunConfig], dataset: Dataset) -> Callable[[], list[nn.Module]] | None:
-        """Builds the user's own networks, where `network` is a function."""
-        if not callable(self.network):
-            return None
-        shape, (config, *_) = tuple(dataset.train.inputs.shape[1:]), configs.values()
-        return lambda: [self.network(shape, dataset.n_classes) for _ in range(config.method.networks)]
-
-    def _train(self, config: run.RunConfig, dataset: Dataset) -> Trainer:
-        build = self._networks({"": config}, dataset)
-        trainer = run.build(
-            config,
-            run.prepare(config, dataset),
-            None,
-            networks=None if build is None else build(),
-            callback=self._watch(),
-            title=self.method,
-        )
-        with use_threads(trainer.suitable_threads()):
-            trainer.run()
+    def _record(self, training: Training) -> None:
+        """Set the history and the selected checkpoint, and warn where the last stage did not help."""
+        trainer = training.trained.trainer
+        assert trainer is not None
         self.history_ = trainer.history
-        return trainer
-
-    def _note(self, trainer: Trainer) -> None:
-        """What became of training, and a warning where its last stage was in vain."""
-        last = self.history_[-1]
-        kept = trainer.kept
+        last, kept = self.history_[-1], trainer.kept
         self.kept_ = {"stage": last["stage"], "epoch": last["epoch"]} if kept is None else kept.note()
-        self.dynamics_ = None
-        if trainer.dynamics is not None:
-            self.dynamics_ = {name: tensor.numpy() for name, tensor in trainer.recorded().items()}
         if self.kept_["stage"] != last["stage"]:
             accuracy = {line["epoch"]: line["holdout"]["ema"] for line in self.history_ if "holdout" in line}
             warnings.warn(
@@ -167,7 +137,8 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> npt.NDArray[np.float32]:
         """Probabilities [n, K], columns in the order of classes_."""
         check_is_fitted(self)
-        return self.model_.predict_proba(self.model_.reader.read(self, X), self.device)
+        rows = read_rows(self, X, self.preparation_)
+        return self.model_.on(self.device).predict_proba(rows, "X").numpy()  # type: ignore[arg-type]
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The most probable class of each row [n]."""
@@ -183,7 +154,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if self.dynamics_ is None:
             raise UserError("nothing was recorded to audit by: fitted with train_params={'dynamics_every': 0}")
-        features = None if X is None else self.model_.reader.read(self, X)
+        features = None if X is None else self._features(X)
         found = from_dynamics(self.dynamics_, classes=[str(name) for name in self.classes_], features=features)
         return replace(
             found,
@@ -192,6 +163,11 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             predicted_label=self._as_given(found.predicted),
         )
 
+    def _features(self, X: Any) -> npt.NDArray[Any]:
+        """The rows of fit as the network saw them."""
+        rows, model = read_rows(self, X, self.preparation_), self.model_
+        return rows if rows.ndim == 4 else standardize(rows, model.mean, model.std, "X")
+
     def _as_given(self, classes: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """Class numbers [n] as y has the labels; None for a row without one."""
         labels: npt.NDArray[Any] = self.classes_[classes]
@@ -199,16 +175,6 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             labels = labels.astype(object)
             labels[missing] = None
         return labels
-
-
-@contextmanager
-def as_usual() -> Iterator[None]:
-    """A signal that stopped training does what it usually does."""
-    try:
-        yield
-    except Interrupted as stop:  # its handlers are gone: ask again
-        signal.raise_signal(stop.signal)
-        raise KeyboardInterrupt from stop
 
 
 class PARSClassifier(RobustClassifier):

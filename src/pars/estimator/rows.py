@@ -7,7 +7,6 @@ images for an encoder) becomes a table that `encode.prepare` learns to read, as 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -17,51 +16,34 @@ import torch
 from sklearn.utils.validation import validate_data
 
 from pars import encode
-from pars.data import Inputs, Table, column_statistics, frame_columns, is_frame, to_inputs
-from pars.encode import Features, Preparation
+from pars.data import (
+    UNLABELED,
+    Dataset,
+    Split,
+    Table,
+    channel_statistics,
+    column_statistics,
+    entries,
+    entry_table,
+    frame_columns,
+    is_frame,
+    kind_of_entries,
+    standardize,
+    table_of,
+    to_inputs,
+)
+from pars.encode import Preparation
 from pars.errors import UserError
-from pars.estimator.raw import entries_of, kind_of_entries, raw_table, rows_table
 
-Floats = npt.NDArray[np.float64]
 WORDS = ("str", "utf8", "categ", "enum")  # how frames name columns of words
 EXPECTED = {"text": "texts", "image": "paths of pictures, or images", "columns": "a frame with the columns"}
 
 
-@dataclass(frozen=True, eq=False)
-class Reader:
-    """How the rows of one fit are read: numbers and images as they are, anything else as was prepared."""
+def fit_rows(estimator: Any, opened: Any, seed: int) -> tuple[Dataset, Preparation | None]:
+    """The training rows as a data set without labels, and how later rows become its inputs, where that is needed.
 
-    shape: tuple[int, ...]  # of a row, as the network sees it
-    mean: Floats | None = None  # of each feature; none for images
-    std: Floats | None = None
-    preparation: Preparation | None = None
-
-    def read(self, estimator: Any, X: Any) -> Inputs:
-        """Rows as the network sees them; features are scaled in float64."""
-        opened = opened_again(estimator, X, self.preparation)
-        if isinstance(opened, Table):
-            assert self.preparation is not None
-            opened = self.preparation.apply(opened)[0]
-        if tuple(opened.shape[1:]) != self.shape:
-            raise UserError(f"X: rows have shape {list(opened.shape[1:])}, those of fit had {list(self.shape)}")
-        return self.scaled(opened)  # type: ignore[no-any-return]
-
-    def scaled(self, rows: Any) -> Any:
-        """Feature vectors [n, d], or their views [n, 2N, d], in units of each feature's deviation."""
-        if self.mean is None:
-            return rows
-        with np.errstate(over="ignore"):
-            scaled = ((rows - self.mean) / self.std).astype(np.float32)
-        bad = np.argwhere(~np.isfinite(scaled))
-        if bad.size:
-            row, *column = bad[0].tolist()
-            place = ", ".join(map(str, column))
-            raise UserError(f"X: row {row}, column {place} is {rows[row, *column]:g}, too far from the rows of fit")
-        return scaled
-
-
-def learn(estimator: Any, opened: Any, seed: int) -> tuple[Inputs, Features | None, Reader]:
-    """What `opened` holds as the network sees it, views of it where some are asked for, and how to read later rows."""
+    opened: what `opened_first` made of X. Features are standardized in float64, before they become float32.
+    """
     rows, cached, preparation = opened, None, None
     if not isinstance(estimator.encoded_views, Integral):
         raise UserError(f"encoded_views is {estimator.encoded_views!r}, expected a whole number")
@@ -75,15 +57,24 @@ def learn(estimator: Any, opened: Any, seed: int) -> tuple[Inputs, Features | No
             f"X holds numbers or images, so encoder={estimator.encoder!r} and encoded_views={views.count} mean "
             "nothing; an encoder reads texts, picture files and uint8 images"
         )
-    shape = tuple(rows.shape[1:])
+    unlabeled = np.full(len(rows), UNLABELED, dtype=np.int64)
     if rows.dtype == np.uint8:
-        return rows, None, Reader(shape, preparation=preparation)
-    rows = rows.astype(np.float64, copy=False)
-    unit = np.abs(rows).max(axis=0)  # first: the square of 1e200 is no number, that of 1e-200 is 0
-    unit[unit == 0] = 1.0
-    mean, std = column_statistics(rows / unit)
-    reader = Reader(shape, mean * unit, std * unit, preparation)
-    return reader.scaled(rows), None if cached is None else reader.scaled(cached), reader
+        mean, std = channel_statistics(rows)
+        return Dataset("X", Split(rows, unlabeled), None, (), mean, std), preparation
+    means, deviations = column_statistics(rows.astype(np.float64, copy=False))
+    mean, std = tuple(means.tolist()), tuple(deviations.tolist())
+    scaled = standardize(rows, mean, std, "X")
+    scaled_views = None if cached is None else standardize(cached, mean, std, "X")
+    return Dataset("X", Split(scaled, unlabeled, cached=scaled_views), None, (), mean, std), preparation
+
+
+def read_rows(estimator: Any, X: Any, preparation: Preparation | None) -> Any:
+    """Rows of a prediction as inputs of the classifier, not standardized."""
+    opened = opened_again(estimator, X, preparation)
+    if not isinstance(opened, Table):
+        return opened
+    assert preparation is not None
+    return preparation.apply(opened)[0]
 
 
 def opened_first(estimator: Any, X: Any) -> Any:
@@ -91,35 +82,35 @@ def opened_first(estimator: Any, X: Any) -> Any:
 
     Sets `n_features_in_` and `feature_names_in_`; texts and pictures have neither.
     """
-    if (entries := entries_of(X)) is not None:
+    if (found := entries(X, "X")) is not None:
         for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit
             if hasattr(estimator, name):
                 delattr(estimator, name)
-        return raw_table(entries, kind_of_entries(entries, encoder_of(estimator)))
+        return entry_table(found, kind_of_entries(found, encoder_of(estimator), "X"), "X")
     if has_words(X) or has_gaps(X):
         validate_data(estimator, X, reset=True, skip_check_array=True)  # the names, and how many there are
-        return rows_table(len(X), columns=frame_columns(X, "X"))
+        return table_of("X", len(X), columns=frame_columns(X, "X"))
     rows = check(estimator, X, fitting=True)
-    return rows_table(len(rows), array=rows) if rows.ndim == 4 and encoder_of(estimator) is not None else rows
+    return table_of("X", len(rows), array=rows) if rows.ndim == 4 and encoder_of(estimator) is not None else rows
 
 
 def opened_again(estimator: Any, X: Any, preparation: Preparation | None) -> Any:
     """X of a prediction, which has to be of the kind that was fitted."""
-    entries = entries_of(X)
+    found = entries(X, "X")
     if preparation is None:
-        if entries is not None:
+        if found is not None:
             raise UserError("X holds texts, expected numbers as in fit")
         if has_words(X):
             raise UserError("X has columns of words, expected numbers as in fit")
         return check(estimator, X, fitting=False)
-    if preparation.kind == "columns" and entries is None and is_frame(X):
+    if preparation.kind == "columns" and found is None and is_frame(X):
         validate_data(estimator, X, reset=False, skip_check_array=True)
-        return rows_table(len(X), columns=frame_columns(X, "X"))
-    if preparation.kind in ("text", "image") and entries is not None:
-        return raw_table(entries, preparation.kind)
+        return table_of("X", len(X), columns=frame_columns(X, "X"))
+    if preparation.kind in ("text", "image") and found is not None:
+        return entry_table(found, preparation.kind, "X")
     images = X.detach().cpu().numpy() if isinstance(X, torch.Tensor) else X
     if preparation.kind == "image" and is_images(images):
-        return rows_table(len(images), array=check_images(estimator, images, fitting=False))
+        return table_of("X", len(images), array=check_images(estimator, images, fitting=False))
     raise UserError(f"X is a {type(X).__name__}, expected {EXPECTED[preparation.kind]} as in fit")
 
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import reprlib
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from pars.data import Dataset, Inputs, Split
 from pars.engine import RunFolder
 from pars.errors import UserError
 from pars.noise import NoiseRecord, labels_sha256
+from pars.run import toml
+from pars.run.config import RunConfig
 
 Given = dict[str, bool]
 """Whether the `dataset` and the `networks` of a run were given from Python, where no configuration can name them."""
@@ -21,6 +24,14 @@ Given = dict[str, bool]
 
 FREE = {"device", "data.name", "data.root", "noise.path", "train.checkpoint_every", "train.checkpoint_seconds"}
 """Settings that may change while a run is stopped: where it runs, where its data lies (checksums say which)."""
+
+
+def open_run(path: str | Path) -> tuple[RunFolder, RunConfig]:
+    """The folder of a run and its configuration."""
+    folder = RunFolder(Path(path))
+    if not folder.config.exists():
+        raise UserError(f"{path} is not a run: {folder.config} is missing")
+    return folder, toml.read(folder.config, RunConfig())
 
 
 def describe_data(dataset: Dataset) -> dict[str, Any]:

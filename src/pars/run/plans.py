@@ -13,25 +13,25 @@ from pars.engine import Plan, RunFolder, plan
 from pars.errors import UserError
 from pars.run import inputs, toml
 from pars.run.config import RunConfig
-from pars.run.prepare import Prepared
+from pars.run.training_data import TrainingData
 
 
-def make(config: RunConfig, prepared: Prepared, networks: Sequence[nn.Module]) -> Plan:
+def make(config: RunConfig, training: TrainingData, networks: Sequence[nn.Module]) -> Plan:
     return plan(
         method=config.method,
-        data=prepared.data,
+        data=training.data,
         networks=networks,
-        views=prepared.views,
+        views=training.views,
         config=config.train,
-        held_out=prepared.held_out,
+        held_out=training.held_out,
     )
 
 
-def planned(config: RunConfig, prepared: Prepared, networks: Sequence[nn.Module]) -> tuple[RunConfig, Plan | None]:
+def planned(config: RunConfig, training: TrainingData, networks: Sequence[nn.Module]) -> tuple[RunConfig, Plan | None]:
     """The configuration with the epochs and the warm-up that its budget buys, if it has one."""
     if not config.train.budget:
         return config, None
-    made = make(config, prepared, networks)
+    made = make(config, training, networks)
     return replace(config, method=made.method, train=replace(config.train, epochs=made.epochs)), made
 
 

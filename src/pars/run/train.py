@@ -1,8 +1,9 @@
-"""Start, resume and load runs: the one path that the command, the demo and the benchmarks share."""
+"""Train a configuration: in memory, in a new run folder, or by resuming the run in a folder."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,30 @@ from pars.engine import (
 )
 from pars.errors import UserError
 from pars.run import inputs, plans, toml
-from pars.run.config import RunConfig
-from pars.run.paths import with_absolute_paths
-from pars.run.prepare import Prepared, first_files, prepare
+from pars.run.classifier import Classifier, load_run
+from pars.run.config import RunConfig, with_absolute_paths
+from pars.run.inputs import open_run
 from pars.run.result import summarize
+from pars.run.training_data import TrainingData, first_files, load_training_data
+
+Log = Callable[[str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A finished training: its configuration, its result in numbers, and what was trained."""
+
+    config: RunConfig
+    result: dict[str, Any]
+    trainer: Trainer | None = None  # none where the run in `folder` had been finished before
+    folder: RunFolder | None = None
+
+    def classifier(self) -> Classifier:
+        """The trained classifier; read from the folder only where it was not trained just now."""
+        if self.trainer is not None:
+            return Classifier.of(self.trainer)
+        assert self.folder is not None
+        return load_run(self.folder.path, device="cpu")
 
 
 def train(
@@ -36,31 +57,15 @@ def train(
     networks: Sequence[nn.Module] | None = None,
     callback: Callback | None = None,
     title: str = "train",
-    log: Callable[[str], None] = lambda line: None,
+    log: Log = lambda line: None,
 ) -> dict[str, Any]:
     """Train in a new folder and return the result. `dataset` and `networks` replace what the configuration names.
 
     With a budget, `log` receives a sentence with the epochs that it buys.
     """
-    folder = RunFolder(Path(out))
-    folder.check_free()  # before the work, not after it
-    config = normal(config)
-    prepared = prepare(config, dataset)
-    modules = prepared.networks(config) if networks is None else networks
-    config, plan = plans.planned(config, prepared, modules)
-    by_epoch, files = ((), {}) if plan is None else (plan.by_epoch, {folder.plan: plans.dumps(plan)})
-    if plan is not None:
-        log(plans.sentence(plan, config.train.budget))
-    trainer = build(config, prepared, folder, networks=modules, callback=callback, title=title, planned=by_epoch)
     given = {"dataset": dataset is not None, "networks": networks is not None}
-    threads = trainer.suitable_threads()
-    with folder.begin(files | first_files(folder, config, prepared, given, threads)), use_threads(threads):
-        return finish(trainer, folder)
-
-
-def normal(config: RunConfig) -> RunConfig:
-    """As it is written into the folder of its run: plain values, whole paths."""
-    return with_absolute_paths(toml.conforming(config))
+    trained = _train_new(config, RunFolder(Path(out)), dataset, networks, given, callback, title, log)
+    return trained.result
 
 
 def resume(
@@ -71,36 +76,121 @@ def resume(
     callback: Callback | None = None,
     title: str = "resume",
 ) -> dict[str, Any]:
-    """Go on with the run in a folder; a finished one is only reported."""
+    """Resume the run in a folder and return its result; a finished run is only read."""
+    return _resume(out, dataset, networks, callback, title).result
+
+
+def train_or_resume(
+    config: RunConfig,
+    out: str | Path | None = None,
+    *,
+    dataset: Dataset | None = None,
+    networks: Sequence[nn.Module] | None = None,
+    dataset_is_named: bool = False,
+    callback: Callback | None = None,
+    title: str = "train",
+    log: Log = lambda line: None,
+) -> Trained:
+    """Train in memory (`out` is None), in a new folder, or resume the run that a folder holds.
+
+    A folder with a run of another configuration is refused. `dataset_is_named`: `config.data.name` is a file with the
+    rows of `dataset`, so the run can later be resumed without passing them.
+    """
+    folder = None if out is None else RunFolder(Path(out))
+    if folder is not None and folder.config.exists():
+        check_same_configuration(folder, config)
+        return _resume(folder.path, dataset, networks, callback, title)
+    given = {"dataset": dataset is not None and not dataset_is_named, "networks": networks is not None}
+    return _train_new(config, folder, dataset, networks, given, callback, title, log)
+
+
+def check_same_configuration(folder: RunFolder, config: RunConfig, *, ignore: Sequence[str] = ()) -> None:
+    """Refuse a folder whose run has another configuration; `ignore` names keys that may differ."""
+    _, found = open_run(folder.path)
+    for key, (asked, there) in plans.differences(canonical(config), found).items():
+        if key not in ignore:
+            raise UserError(
+                f"{folder.path} holds a run with {key} = {there!r}, not {asked!r} as asked for; choose another --out"
+            )
+
+
+def _train_new(
+    config: RunConfig,
+    folder: RunFolder | None,
+    dataset: Dataset | None,
+    networks: Sequence[nn.Module] | None,
+    given: inputs.Given,
+    callback: Callback | None,
+    title: str,
+    log: Log,
+) -> Trained:
+    if folder is not None:
+        folder.check_free()  # before the work, not after it
+    config = canonical(config)
+    training = load_training_data(config, dataset)
+    modules = training.networks(config) if networks is None else networks
+    config, plan = plans.planned(config, training, modules)
+    if plan is not None:
+        log(plans.sentence(plan, config.train.budget))
+    by_epoch = () if plan is None else plan.by_epoch
+    trainer = build_trainer(
+        config, training, folder, networks=modules, callback=callback, title=title, planned=by_epoch
+    )
+    threads = trainer.suitable_threads()
+    if folder is None:
+        with use_threads(threads):
+            return _finish(trainer, config)
+    files = {} if plan is None else {folder.plan: plans.dumps(plan)}
+    files |= first_files(folder, config, training, given, threads)
+    with folder.begin(files), use_threads(threads):
+        return _finish(trainer, config)
+
+
+def _resume(
+    out: str | Path,
+    dataset: Dataset | None,
+    networks: Sequence[nn.Module] | None,
+    callback: Callback | None,
+    title: str,
+) -> Trained:
     folder, config = open_run(out)
     if folder.result.exists() and folder.model.exists():
-        return summarize(report.read_metrics(folder.metrics))
-    then, given = inputs.read(folder)
+        return Trained(config, summarize(report.read_metrics(folder.metrics)), folder=folder)
+    recorded, given = inputs.read(folder)
     inputs.check_given(folder, given, dataset=dataset, networks=networks)
     inputs.check_settings(folder, toml.to_dict(config))
     with folder.lock():
-        prepared = prepare(config, dataset)
-        inputs.check_same(folder, then, prepared.data_record, prepared.noise, prepared.data.name)
+        training = load_training_data(config, dataset)
+        inputs.check_same(folder, recorded, training.data_record, training.noise, training.data.name)
         report.read_metrics(folder.metrics)  # a damaged one is named before it is rewritten
         planned = plans.read(folder, config.train.epochs) if config.train.budget else ()
-        trainer = build(config, prepared, folder, networks=networks, callback=callback, title=title, planned=planned)
+        trainer = build_trainer(
+            config, training, folder, networks=networks, callback=callback, title=title, planned=planned
+        )
         trainer.restore()
         with use_threads(None if trainer.device != "cpu" else recorded_threads(inputs.read_threads(folder))):
-            return finish(trainer, folder)
+            return _finish(trainer, config)
 
 
-def finish(trainer: Trainer, folder: RunFolder) -> dict[str, Any]:
-    if trainer.device == "cpu":
-        keep_freed_memory()  # here: a trainer inside somebody else's program must not
+def _finish(trainer: Trainer, config: RunConfig) -> Trained:
+    folder = trainer.folder
+    if folder is not None and trainer.device == "cpu":
+        keep_freed_memory()  # a trainer inside somebody else's program must not
     trainer.run()
-    result = summarize(report.read_metrics(folder.metrics))
-    write_json(folder.result, result)
-    return result
+    result = summarize(trainer.history)
+    if folder is not None:
+        write_json(folder.result, result)
+    return Trained(config, result, trainer, folder)
 
 
-def build(
+def canonical(config: RunConfig) -> RunConfig:
+    """The configuration as its run folder has it: plain values, absolute paths."""
+    return with_absolute_paths(toml.conforming(config))
+
+
+def build_trainer(
     config: RunConfig,
-    prepared: Prepared,
+    training: TrainingData,
     folder: RunFolder | None,
     *,
     networks: Sequence[nn.Module] | None = None,
@@ -108,30 +198,22 @@ def build(
     title: str = "train",
     planned: Sequence[float] = (),
 ) -> Trainer:
-    """A trainer at the beginning of a run; a budget that was not planned yet is planned here."""
-    modules = prepared.networks(config) if networks is None else networks
+    """A trainer at the beginning of a run; a budget that has no plan yet is planned here."""
+    modules = training.networks(config) if networks is None else networks
     if not planned:
-        config, plan = plans.planned(config, prepared, modules)
+        config, plan = plans.planned(config, training, modules)
         planned = () if plan is None else plan.by_epoch
     return Trainer(
         method=config.method,
-        data=prepared.data,
+        data=training.data,
         networks=modules,
-        views=prepared.views,
+        views=training.views,
         config=config.train,
         seed=config.seed,
         device=resolve_device(config.device),
-        held_out=prepared.held_out,
+        held_out=training.held_out,
         folder=folder,
         callback=callback,
         title=title,
         planned=planned,
     )
-
-
-def open_run(path: str | Path) -> tuple[RunFolder, RunConfig]:
-    """The folder of a run and its configuration."""
-    folder = RunFolder(Path(path))
-    if not folder.config.exists():
-        raise UserError(f"{path} is not a run: {folder.config} is missing")
-    return folder, toml.read(folder.config, RunConfig())

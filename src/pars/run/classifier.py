@@ -1,7 +1,8 @@
-"""A finished run as a classifier."""
+"""A trained classifier: from a trainer, or from the folder of a finished run."""
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,56 +11,77 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor, nn
 
 from pars import augment, data, models
 from pars.data import Inputs
-from pars.engine import DeviceName, as_tensor, load_module, load_tensors, predict_proba, resolve_device
+from pars.engine import DeviceName, Trainer, as_tensor, load_module, load_tensors, predict_proba, resolve_device
 from pars.errors import UserError
+from pars.method_api import features_of
 from pars.run import inputs as run_inputs
-from pars.run.train import open_run
+from pars.run.inputs import open_run
+from pars.run.training_data import load_training_data
+
+BATCH = {1: 256, 3: 32}  # rows of a batch: feature vectors, images
+FEATURE_BATCH = 512
 
 
 @dataclass(frozen=True, eq=False)
 class Classifier:
-    """The averaged networks of a run, its classes and its way of reading inputs."""
+    """Averaged networks with their classes and the statistics that standardize their inputs."""
 
     networks: tuple[nn.Module, ...]
     classes: tuple[str, ...]
     input_shape: tuple[int, ...]
-    mean: tuple[float, ...]
+    mean: tuple[float, ...]  # of each feature, or of each channel in units of 0..1
     std: tuple[float, ...]
     views: augment.Views
     device: str
 
-    def predict_proba(self, inputs: Inputs, where: str = "inputs") -> Tensor:
-        """Probabilities [n, K], the mean over networks; with views.mirror also over an image and its mirror image."""
+    @classmethod
+    def of(cls, trainer: Trainer) -> Classifier:
+        """The classifier that a trainer has trained, on the CPU."""
+        networks = tuple(copy.deepcopy(net.average).cpu().eval() for net in trainer.nets)
+        dataset, shape = trainer.data, tuple(trainer.data.train.inputs.shape[1:])
+        return cls(networks, dataset.classes, shape, dataset.mean, dataset.std, trainer.views, "cpu")
+
+    def on(self, device: DeviceName) -> Classifier:
+        """The same classifier on another device."""
+        where = resolve_device(device)
+        if where == self.device:
+            return self
+        return replace(self, networks=tuple(copy.deepcopy(n).to(where) for n in self.networks), device=where)
+
+    def predict_proba(self, inputs: Inputs | npt.NDArray[np.float64], where: str = "inputs") -> Tensor:
+        """Probabilities [n, K], the mean over networks; with views.mirror also over an image and its mirror image.
+
+        inputs: images uint8 [n, C, H, W] or features [n, d], not standardized. A UserError names the rows as `where`.
+        """
         if inputs.shape[1:] != self.input_shape:
             raise UserError(
-                f"{where}: rows have shape {list(inputs.shape[1:])}, the run expects {list(self.input_shape)}"
+                f"{where}: rows have shape {list(inputs.shape[1:])}, those of training had {list(self.input_shape)}"
             )
         if not len(inputs):
             raise UserError(f"{where}: no rows, expected at least one")
-        rows = inputs if len(self.input_shape) == 3 else self._standardized(inputs, where)
-        probabilities = predict_proba(self.networks, as_tensor(rows), self.views.test_time_views, self.device)
-        if (row := first_wrong(probabilities.isfinite().numpy())) is not None:
+        is_image = len(self.input_shape) == 3
+        rows: Inputs = inputs if is_image else data.standardize(inputs, self.mean, self.std, where)  # type: ignore[assignment]
+        parts = torch.split(as_tensor(rows), BATCH[len(self.input_shape)])
+        probabilities = torch.cat([self._predict_batch(part) for part in parts])
+        bad = np.flatnonzero(~probabilities.isfinite().all(dim=1).numpy())
+        if bad.size:
             raise UserError(
-                f"{where}: the network has no finite answer to row {row}; are its values far from those of training?"
+                f"{where}: the network's output for row {bad[0]} is not finite; are its values far from the training "
+                "rows?"
             )
         return probabilities
 
-    def _standardized(self, inputs: Inputs, where: str) -> Inputs:
-        with np.errstate(over="ignore"):  # what overflows is named
-            rows = data.standardize(inputs, self.mean, self.std)
-        if (row := first_wrong(np.isfinite(rows))) is not None:
-            raise UserError(f"{where}: row {row} has a value that is not finite once it is standardized as in training")
-        return rows
-
-
-def first_wrong(right: npt.NDArray[np.bool_]) -> int | None:
-    """The first row that is not right throughout."""
-    wrong = np.flatnonzero(~right.all(axis=1))
-    return int(wrong[0]) if wrong.size else None
+    def _predict_batch(self, rows: Tensor) -> Tensor:
+        """Padded to a fixed size: sums of another shape differ in their last bits, and the prediction of a row must
+        not depend on the rows beside it."""
+        size = BATCH[len(self.input_shape)]
+        padded = torch.cat([rows, rows[-1:].expand(size - len(rows), *rows.shape[1:])])
+        return predict_proba(self.networks, padded, self.views.test_time_views, self.device)[: len(rows)]
 
 
 def load_run(
@@ -72,7 +94,7 @@ def load_run(
     if folder.inputs.exists():
         run_inputs.check_given(folder, run_inputs.read(folder)[1], networks=networks)
     tensors, note = load_tensors(folder.model)
-    n_networks, shape, classes, mean, std = checked_note(note, folder.model)
+    n_networks, shape, classes, mean, std = _checked_note(note, folder.model)
     if networks is None:
         # Who asks a trained network need not have the compiler that it was trained with; the answers are the same.
         model = replace(config.model, convolution="direct")
@@ -91,7 +113,7 @@ def load_run(
     return Classifier(tuple(networks), classes, shape, mean, std, views, where)
 
 
-def checked_note(
+def _checked_note(
     note: dict[str, Any], where: Path
 ) -> tuple[int, tuple[int, ...], tuple[str, ...], tuple[float, ...], tuple[float, ...]]:
     """Networks, input shape, classes, mean and std of a model file's note; a UserError where it was tampered with."""
@@ -111,3 +133,23 @@ def checked_note(
     if not len(mean) == len(std) == shape[0] or not all(map(math.isfinite, mean)) or not all(s > 0 for s in std):
         raise UserError(f"{where} is damaged: mean and std are not {shape[0]} finite numbers, the latter above 0")
     return networks, shape, classes, mean, std
+
+
+def row_features(path: str | Path) -> npt.NDArray[Any]:
+    """Features [n, d] of a run's training rows: its inputs, or for images the averaged network's last hidden layer."""
+    folder, config = open_run(path)
+    recorded, given = run_inputs.read(folder)
+    if given["dataset"] or given["networks"]:
+        raise UserError(f"{path}: its data or network was given from Python; pass features to pars.audit.audit_run")
+    training = load_training_data(config)
+    run_inputs.check_same(folder, recorded, training.data_record, training.noise, training.data.name)
+    rows = training.data.train.inputs
+    if rows.ndim == 2:
+        return rows
+    classifier = load_run(path)
+    with torch.no_grad():
+        parts = [
+            features_of(classifier.networks[0], classifier.views.plain(part.to(classifier.device))).cpu().numpy()
+            for part in torch.split(as_tensor(rows), FEATURE_BATCH)
+        ]
+    return np.concatenate(parts)

@@ -18,14 +18,13 @@ from pars.data import Dataset
 from pars.engine import RunFolder, as_tensor
 from pars.errors import UserError
 from pars.run import inputs, toml
-from pars.run.config import RunConfig
-from pars.run.paths import label_file
+from pars.run.config import RunConfig, label_file
 from pars.run.presets import OWN_FILES
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
-    """What a trainer needs, all of it a pure function of the configuration."""
+class TrainingData:
+    """Rows with their given labels, views and held-out rows: a pure function of the configuration."""
 
     data: Dataset
     noise: noise.NoiseRecord
@@ -45,17 +44,17 @@ class Prepared:
         return networks
 
     def sample(self, n_rows: int = 5_000, n_values: int = 2**24) -> Tensor:
-        """At most so many training rows, with so many numbers in all, as a network is asked about them.
+        """Evenly spaced training rows that are not held out, as the network sees them: for `fit_statistics`.
 
-        Evenly spaced, none of them held out: to measure on what a network needs to know about its inputs.
+        At most `n_rows` rows and `n_values` numbers.
         """
         rows, inputs = np.flatnonzero(~self.held_out), self.data.train.inputs
         most = min(n_rows, max(1, n_values // math.prod(inputs.shape[1:])))
         return self.views.plain(as_tensor(inputs[rows[:: -(-len(rows) // most)]]))
 
 
-def prepare(config: RunConfig, dataset: Dataset | None = None) -> Prepared:
-    """Load, withhold labels, corrupt, hold out; `dataset` replaces what the configuration names."""
+def load_training_data(config: RunConfig, dataset: Dataset | None = None) -> TrainingData:
+    """Load the rows, withhold and corrupt labels, hold rows out; `dataset` replaces what the configuration names."""
     if dataset is None:
         check_own_file(config)
         source = data.load(config.data, seed=config.seed)
@@ -71,7 +70,7 @@ def prepare(config: RunConfig, dataset: Dataset | None = None) -> Prepared:
     data.check_split(with_noise.train, with_noise.n_classes, f"{loaded.name} (training)", training=True)
     held_out = data.holdout(noisy.labels, config.data.holdout, config.seed)
     views = views_for(config, with_noise)
-    return Prepared(with_noise, noisy.record, held_out, views, inputs.describe_data(source))
+    return TrainingData(with_noise, noisy.record, held_out, views, inputs.describe_data(source))
 
 
 def check_own_file(config: RunConfig) -> None:
@@ -148,15 +147,15 @@ def some_rows(inputs: data.Inputs, seed: int, n: int = 1024) -> npt.NDArray[np.f
 
 
 def first_files(
-    folder: RunFolder, config: RunConfig, prepared: Prepared, given: inputs.Given, threads: int | None
+    folder: RunFolder, config: RunConfig, training: TrainingData, given: inputs.Given, threads: int | None
 ) -> dict[Path, str]:
     """The part of a run folder that is known before training; config.toml last, for it makes the folder a run."""
     return {
         folder.inputs: inputs.dumps(
-            prepared.data_record, given, inputs.describe_settings(toml.to_dict(config)), threads
+            training.data_record, given, inputs.describe_settings(toml.to_dict(config)), threads
         ),
-        folder.noise: prepared.noise.to_json() + "\n",
-        folder.labels: labels_csv(prepared.data),
+        folder.noise: training.noise.to_json() + "\n",
+        folder.labels: labels_csv(training.data),
         folder.config: toml.dumps(config),
     }
 

@@ -19,14 +19,14 @@ from pars.engine.checkpoint import save_tensors
 from pars.errors import UserError
 from pars.models import ModelConfig
 from pars.noise import NoiseConfig
-from pars.run.prepare import first_files
+from pars.run.training_data import first_files
 from run.helpers import Killed, StopAfter, features, snapshot, tiny
 
 
 def trained(config: run.RunConfig, folder: Path, dataset: Dataset | None = None) -> Trainer:
     """A run of which the trainer is at hand."""
-    prepared = run.prepare(config, dataset)
-    trainer = run.build(config, prepared, RunFolder(folder))
+    prepared = run.load_training_data(config, dataset)
+    trainer = run.build_trainer(config, prepared, RunFolder(folder))
     given = {"dataset": dataset is not None, "networks": False}
     with RunFolder(folder).begin(first_files(RunFolder(folder), config, prepared, given, 1)):
         trainer.run()
@@ -86,7 +86,7 @@ def test_rows_may_be_read_only_or_oddly_strided(tmp_path: Path) -> None:
 def test_rows_of_another_shape_are_refused(tmp_path: Path) -> None:
     trained(tiny(), tmp_path / "run")
     classifier = run.load_run(tmp_path / "run")
-    with pytest.raises(UserError, match=r"mine.npz: rows have shape \[3, 8, 8\], the run expects \[1, 8, 8\]"):
+    with pytest.raises(UserError, match=r"mine.npz: rows have shape \[3, 8, 8\], those of training had \[1, 8, 8\]"):
         classifier.predict_proba(np.zeros((2, 3, 8, 8), np.uint8), "mine.npz")
     with pytest.raises(UserError, match=r"inputs: no rows, expected at least one"):
         classifier.predict_proba(np.zeros((0, 1, 8, 8), np.uint8))
@@ -97,14 +97,14 @@ def test_rows_without_a_finite_answer_are_named(tmp_path: Path) -> None:
     classifier = run.load_run(tmp_path / "run")
     rows = features().train.inputs.copy()
     rows[17, 0] = 3e38  # a column with deviations of a thousandth
-    with pytest.raises(UserError, match=r"mine.npz: row 17 has a value that is not finite once it is standardized"):
+    with pytest.raises(UserError, match=r"mine.npz: row 17, column 0 is 3e\+38: not finite after standardization"):
         classifier.predict_proba(rows, "mine.npz")
     rows[17, 0] = np.nan
     with pytest.raises(UserError, match=r"row 17"):
         classifier.predict_proba(rows)
     with torch.no_grad():
         next(classifier.networks[0].parameters()).fill_(3e38)
-    with pytest.raises(UserError, match=r"{}: the network has no finite answer to row 0"):
+    with pytest.raises(UserError, match=r"{}: the network's output for row 0 is not finite"):
         classifier.predict_proba(features().train.inputs, "{}")
 
 
@@ -153,7 +153,7 @@ def test_a_users_own_network_trains_and_loads_again(tmp_path: Path) -> None:
     result = run.train(tiny(), tmp_path / "run", networks=[mine])
     assert not any(torch.equal(old, p) for old, p in zip(before, mine.parameters(), strict=True))
     classifier = run.load_run(tmp_path / "run", networks=[own_network()])
-    test = run.prepare(tiny()).data.test
+    test = run.load_training_data(tiny()).data.test
     assert test is not None
     right = classifier.predict_proba(test.inputs).argmax(dim=1).numpy() == test.labels
     assert result["test"]["ema"]["last"] == pytest.approx(100 * right.mean())

@@ -1,0 +1,116 @@
+"""Predictions for new rows: read as the classifier's own training rows were read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pars import data, encode, run
+from pars.data import Inputs, Labels, Table
+from pars.encode import EncoderName, Preparation
+from pars.engine import DeviceName
+from pars.errors import UserError
+from pars.files import expanded
+from pars.fit_folder import fit_of, run_of
+from pars.fitting.rows import unlabeled_rows
+from pars.run import Classifier
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class InputRows:
+    """Inputs [n, ...] of a classifier, labels [n] (-1: none), and names where the rows have some."""
+
+    inputs: Inputs
+    labels: Labels
+    ids: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """A classifier with the preparation of its rows; without one (a run of `pars train`) rows are arrays."""
+
+    model: Classifier
+    preparation: Preparation | None = None
+    source: str = "the classifier"
+
+    def predict_proba(self, rows: Any) -> Floats:
+        """Probabilities [n, K] of rows as `pars.fit` takes them, or of a file of such rows."""
+        is_file = isinstance(rows, str) or hasattr(rows, "__fspath__")
+        if is_file:
+            found = self.read(str(rows))
+        elif self.preparation is None:
+            found = InputRows(unlabeled_rows(rows).array, np.zeros(0, dtype=np.int64))  # type: ignore[arg-type]
+        else:
+            table = self.preparation.read(rows) if data.is_frame(rows) else self._unlabeled(rows)
+            found = InputRows(self.preparation.apply(table)[0], table.labels)
+        return self.model.predict_proba(found.inputs, str(rows) if is_file else "rows").numpy()
+
+    def _unlabeled(self, rows: Any) -> Table:
+        assert self.preparation is not None
+        encoder = self.preparation.encoder
+        return unlabeled_rows(rows, None if encoder is None else encoder.name)
+
+    def read(self, source: str, *, labels: bool = False, root: str | None = None, **columns: Any) -> InputRows:
+        """The rows of a file, a folder or a published data set, with their labels if asked for.
+
+        columns: label, id, delimiter and encoding, where they differ from those of the training table.
+        """
+        classes = self.model.classes if labels else None
+        if not is_raw(source):
+            split = data.load_rows(source, root=root, classes=classes, labels=labels)
+            if self.preparation is None or split.inputs.ndim == 2:
+                return InputRows(split.inputs, split.labels)
+            images = data.table_of(source, len(split), array=split.inputs)
+            return InputRows(self.preparation.apply(images)[0], split.labels)
+        if self.preparation is None:
+            raise UserError(
+                f"{source}: {self.source} was trained on arrays, expected an .npz file; `pars encode` makes one, and "
+                "`pars fit` reads tables and pictures"
+            )
+        known = {"classes": classes} if labels else {}
+        table = self.preparation.read(source, labels=labels, **columns, **known)
+        named = table.ids != tuple(map(str, range(len(table))))
+        return InputRows(self.preparation.apply(table)[0], table.labels, table.ids if named else None)
+
+
+def load_predictor(path: Path, *, device: DeviceName = "auto", encoder: EncoderName | None = None) -> Predictor:
+    """The predictor of a run, or of the robust run of a fit. `encoder`: only where it is a function, by name."""
+    fit = fit_of(path)
+    preparation = None if fit is None else encode.load_preparation(fit, encoder)
+    return Predictor(run.load_run(run_of(path), device=device), preparation, str(path))
+
+
+def is_raw(source: str) -> bool:
+    """Whether a source is a table or a folder of pictures, rather than arrays or a data set's name."""
+    path = expanded(source)
+    if source in data.NAMES or not path.exists():
+        return False
+    if path.is_dir():
+        return not data.is_idx_folder(path) and not any(path.glob("*.npy"))
+    return path.suffix.lower() in data.TABLES
+
+
+def evaluate(predictor: Predictor, rows: InputRows, source: str) -> dict[str, Any]:
+    """Number of labeled rows, accuracy (%) and accuracy of each class (%)."""
+    labels, classes = rows.labels, predictor.model.classes
+    if not (labels >= 0).any():
+        raise UserError(f"{source} has no labels to compare with; `pars predict` needs none")
+    if int(labels.max()) >= len(classes):
+        raise UserError(f"{source} has label {int(labels.max())}, the run knows classes 0 to {len(classes) - 1}")
+    right = predictor.model.predict_proba(rows.inputs, source).argmax(dim=1).numpy() == labels
+    per_class = {
+        name: 100 * float(right[labels == index].mean())
+        for index, name in enumerate(classes)
+        if (labels == index).any()
+    }
+    return {
+        "rows": int((labels >= 0).sum()),
+        "accuracy": 100 * float(right[labels >= 0].mean()),
+        "per_class": per_class,
+    }

@@ -1,0 +1,82 @@
+"""Whatever a user calls rows (a file, a folder, a frame, texts, pictures, arrays), with labels, as one `Table`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from pars import data
+from pars.data import Columns, Labels, Table
+from pars.errors import UserError
+
+SOURCE = "rows"  # what messages call rows that have no file
+
+
+def read_rows(
+    rows: Any,
+    labels: Any = None,
+    *,
+    encoder: Any = None,
+    unlabeled: str | None = None,
+    classes: tuple[str, ...] | None = None,
+    **columns: Any,
+) -> Table:
+    """The rows and their labels, checked. At least two classes need a label, unless `classes` are given.
+
+    rows: a table file, a folder CLASS/name.jpg or an .npz file by path; a frame or a dict of columns; a list, array or
+        series of texts or of paths of pictures; numbers [n, d]; images uint8 [n, h, w], [n, h, w, c] or [n, c, h, w].
+    labels: the name of a column, or one label per row. Folders and .npz files bring their own.
+    unlabeled: the label that marks rows without one; "" stands for missing values.
+    classes: those of a classifier, so that labels get its numbers.
+    columns: further arguments of `data.read_table`: text, image, features, id, true, delimiter, encoding.
+
+    >>> table = read_rows(["miaow", "woof", "purr"], ["cat", "dog", "cat"])
+    >>> table.kind, table.classes, table.labels.tolist()
+    ('text', ('cat', 'dog'), [0, 1, 0])
+    """
+    is_path = isinstance(rows, str) or hasattr(rows, "__fspath__")
+    if is_path or data.is_frame(rows):
+        column = labels if isinstance(labels, str) else None
+        table = data.read_table(rows, label=column, unlabeled=unlabeled, classes=classes, **columns)
+    else:
+        column = None
+        if given := [name for name, value in columns.items() if value is not None]:
+            raise UserError(f"{SOURCE} have no columns, so {given[0]} = {columns[given[0]]!r} means nothing")
+        table = unlabeled_rows(rows, encoder)
+    if labels is not None and column is None:
+        table = _with_labels(table, labels, unlabeled, classes)
+    check_labels_to_learn(table, column, known_classes=classes is not None)
+    return table
+
+
+def unlabeled_rows(rows: Any, encoder: Any = None) -> Table:
+    """Texts, pictures or arrays as a table without labels."""
+    entries = data.entries(rows, SOURCE)
+    if entries is not None:
+        return data.entry_table(entries, data.kind_of_entries(entries, encoder, SOURCE), SOURCE)
+    array = rows.detach().cpu().numpy() if isinstance(rows, torch.Tensor) else np.asarray(rows)
+    return data.table_of(SOURCE, len(array), array=np.ascontiguousarray(data.to_inputs(array, SOURCE)))
+
+
+def _with_labels(table: Table, labels: Any, unlabeled: str | None, classes: tuple[str, ...] | None) -> Table:
+    values = labels.detach().cpu().numpy() if isinstance(labels, torch.Tensor) else labels
+    given: Sequence[Any] = values.tolist() if hasattr(values, "tolist") else list(values)
+    if len(given) != len(table):
+        raise UserError(f"{len(given)} labels for {len(table)} rows, expected one each")
+    numbers, found = data.label_column(Columns("labels", {"labels": given}), "labels", unlabeled, classes)
+    return replace(table, labels=numbers, classes=found)
+
+
+def check_labels_to_learn(table: Table, column: str | None, *, known_classes: bool) -> None:
+    """A UserError where no row, or only one class, has a label."""
+    where = f"{table.source}, column {column!r}" if column else table.source
+    given: Labels = np.unique(table.labels[table.labels >= 0])
+    if not len(given):
+        expected = "some" if column else "labels: a column's name, or one label per row (pars fit: --label COLUMN)"
+        raise UserError(f"{where} has no labels, expected {expected}")
+    if len(given) < 2 and not known_classes:
+        raise UserError(f"{where} has labels of one class, {table.classes[given[0]]!r}, expected at least two classes")
