@@ -137,6 +137,23 @@ def test_commands_are_read_as_a_shell_reads_them() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "block",
+    [
+        Block("p", 1, "python", "print(1)\n", None, "2\n"),
+        Block("p", 1, "python", ">>> 1 + 1\n3\n"),
+        Block("p", 1, "python", "assert False\n"),
+        Block("p", 1, "console", "$ pars --version\n9.9\n"),
+        Block("p", 1, "console", "$ pars audit nowhere\n"),
+        Block("p", 1, "console", "$ rm -r /\n"),
+    ],
+    ids=lambda block: block.text.strip(),
+)
+def test_an_example_that_does_not_do_what_the_page_shows_fails(block: Block) -> None:
+    with pytest.raises(AssertionError):
+        run_block(block, {})
+
+
 @pytest.mark.parametrize("name", sorted(PAGES))
 def test_the_examples_of_a_page_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if name in NOT_SELF_CONTAINED:
