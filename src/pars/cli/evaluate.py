@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-
 from pars import run
 from pars.cli.fitted_rows import add_rows_flags, read_rows
 from pars.cli.flags import Parser
 from pars.cli.output import add_json_flag, show
-from pars.engine import accuracy
 from pars.errors import UserError
 from pars.fit_folder import run_of
+from pars.lazy import torch
 
 
 def command(args: Sequence[str]) -> int:
@@ -27,6 +25,8 @@ def command(args: Sequence[str]) -> int:
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     add_json_flag(parser)
     options = parser.parse_args(args)
+    from pars.engine import accuracy  # imports torch: after --help
+
     classifier = run.load_run(run_of(options.run), device=options.device)
     rows = read_rows(options, classifier.classes)  # names get the run's numbers
     labels = torch.from_numpy(rows.labels)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,7 +24,9 @@ from pars.engine import Interrupted, show_progress
 from pars.errors import UserError
 from pars.files import write_text
 from pars.fit_folder import AUDIT, JOB, RESULT, ROWS
-from pars.proof import Gain, Proof
+
+if TYPE_CHECKING:
+    from pars.proof import Gain, Proof
 
 
 def add_fit_flags(parser: argparse.ArgumentParser) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pars import proof
 from pars.cli.fit import add_fit_flags, fitted, going_on, read
 from pars.cli.flags import Parser
 from pars.cli.output import show
-from pars.proof import Found
+
+if TYPE_CHECKING:
+    from pars.proof import Found
 
 
 def command(args: Sequence[str]) -> int:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from pars.augment import ViewsConfig
 from pars.data import DataConfig
-from pars.engine import DeviceName, TrainConfig
+from pars.engine import TrainConfig
 from pars.method_api import Method
 from pars.methods import PARS
 from pars.models import ModelConfig
@@ -24,7 +25,7 @@ class RunConfig:
     method: Method = field(default_factory=PARS)
     train: TrainConfig = field(default_factory=TrainConfig)
     seed: int = 0
-    device: DeviceName = "auto"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
 
 
 def in_shares(config: RunConfig) -> RunConfig:
