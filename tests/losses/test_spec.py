@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from pars.errors import UserError
 from pars.losses import BASE_LOSSES, Loss, gce, mae, nce, nfl, parse, rce, sce
-from pars.losses.spec import Term
+from pars.losses.spec import PARAMETER_CHECKS, Term, default_parameters
 
 LOGITS = torch.randn(8, 4, generator=torch.Generator().manual_seed(0))
 LABELS = torch.arange(8) % 4
@@ -90,3 +90,21 @@ def test_a_loss_without_terms_is_refused() -> None:
 @pytest.mark.parametrize("name", BASE_LOSSES)
 def test_every_registered_loss_works_from_its_bare_name(name: str) -> None:
     assert parse(name)(LOGITS, LABELS).shape == (8,)
+
+
+@pytest.mark.parametrize("name", BASE_LOSSES)
+@pytest.mark.parametrize("value", [-1.0, -0.5, 0.0, 0.5, 1.0, 1.5, float("inf"), float("-inf"), float("nan")])
+def test_a_text_is_refused_exactly_where_the_loss_itself_refuses(name: str, value: float) -> None:
+    assert (name in PARAMETER_CHECKS) == bool(default_parameters(name))
+    for parameter in default_parameters(name):
+        refused = []
+        for make in (
+            lambda p=parameter: Term(name, 1.0, ((p, value),)),
+            lambda p=parameter: BASE_LOSSES[name](LOGITS, LABELS, **{p: value}),
+        ):
+            try:
+                make()
+                refused.append(False)
+            except (UserError, ValueError):
+                refused.append(True)
+        assert refused[0] == refused[1]

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from pars import run
 from pars.errors import UserError
 from pars.methods import PARS, Supervised, by_name
-from pars.run import RunConfig, comparison
-from pars.run.comparison import ComparedRun
-from pars.run.lr_search import best, search_learning_rates
+from pars.run import ComparedRun, RunConfig, search_learning_rates
+from pars.run.lr_search import best
 from run.helpers import Killed, StopAfter, snapshot, tiny
 
 BUDGET = 1.2e-8  # about 12 passes over 200 digits with a linear network
@@ -34,8 +34,8 @@ def runs(out: Path, **changes: Any) -> list[ComparedRun]:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("whole")
-    results = comparison.train_all(runs(out))
-    comparison.write_comparison(runs(out), results, {"preset": "tiny"}, out, title="tiny")
+    results = run.train_all(runs(out))
+    run.write_comparison(runs(out), results, {"preset": "tiny"}, out, title="tiny")
     return out
 
 
@@ -73,31 +73,31 @@ def test_the_curves_have_a_point_for_every_epoch(whole: Path) -> None:
 
 def test_a_comparison_that_was_killed_goes_on_where_it_was(whole: Path, tmp_path: Path) -> None:
     with pytest.raises(Killed):
-        comparison.train_all(runs(tmp_path), lambda: StopAfter(5))  # in the first run
+        run.train_all(runs(tmp_path), lambda: StopAfter(5))  # in the first run
     with pytest.raises(Killed):
-        comparison.train_all(runs(tmp_path), lambda: StopAfter(2))  # ends the first, then in the second
+        run.train_all(runs(tmp_path), lambda: StopAfter(2))  # ends the first, then in the second
     first = snapshot(tmp_path / "ce")
-    results = comparison.train_all(runs(tmp_path))
+    results = run.train_all(runs(tmp_path))
     assert snapshot(tmp_path / "ce") == first == snapshot(whole / "ce")
     assert snapshot(tmp_path / "pars") == snapshot(whole / "pars")
-    comparison.write_comparison(runs(tmp_path), results, {"preset": "tiny"}, tmp_path, title="tiny")
+    run.write_comparison(runs(tmp_path), results, {"preset": "tiny"}, tmp_path, title="tiny")
     assert (tmp_path / "curves.csv").read_text() == (whole / "curves.csv").read_text()
 
 
 def test_a_folder_with_another_configuration_is_refused(whole: Path) -> None:
-    comparison.check_runs(runs(whole))
+    run.check_runs(runs(whole))
     for changes, words in (
         ({"seed": 1}, "ce holds a run with seed = 0, not 1 as asked for; choose another --out"),
         ({"train": {"lr": 0.7}}, r"train\.lr = 0\.05, not 0\.7"),
         ({"method": Supervised(loss="mae")}, r"method\.loss = 'ce', not 'mae'"),
     ):
         with pytest.raises(UserError, match=words):
-            comparison.check_runs(runs(whole, **changes))
+            run.check_runs(runs(whole, **changes))
         with pytest.raises(UserError, match=words):
-            comparison.train_all(runs(whole, **changes))  # begun by another process after the check
-    comparison.check_runs(runs(whole, train={"lr": 0.7}), rate_open=NAMES)
+            run.train_all(runs(whole, **changes))  # begun by another process after the check
+    run.check_runs(runs(whole, train={"lr": 0.7}), rate_open=NAMES)
     with pytest.raises(UserError, match=r"pars holds a run with train\.lr"):
-        comparison.check_runs(runs(whole, train={"lr": 0.7}), rate_open=["ce"])
+        run.check_runs(runs(whole, train={"lr": 0.7}), rate_open=["ce"])
 
 
 def test_a_budget_too_small_for_one_method_is_refused_before_any_is_trained(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_budget_too_small_for_one_method_is_refused_before_any_is_trained(tmp_
         for each in runs(tmp_path)
     ]
     with pytest.raises(UserError, match=r"pars: train\.budget is 2e-09 PFLOP, but PARS needs at least"):
-        comparison.check_runs(small)
+        run.check_runs(small)
     assert snapshot(tmp_path) == {}
 
 
@@ -131,7 +131,7 @@ def test_learning_rates_are_chosen_by_held_out_labels_and_every_try_is_recorded(
 def test_other_learning_rates_than_a_run_was_begun_with_are_refused_before_they_are_tried(tmp_path: Path) -> None:
     found = search_learning_rates(runs(tmp_path), [0.05, 0.1], 0.6, tmp_path)
     search_learning_rates(runs(tmp_path), [0.05, 0.1, 0.2], 0.6, tmp_path)  # no run has begun: more may be tried
-    comparison.train_all(found[:1])
+    run.train_all(found[:1])
     before = snapshot(tmp_path)
     with pytest.raises(UserError, match=r"ce holds a run whose learning rate is the best of 0\.05, 0\.1, 0\.2, not"):
         search_learning_rates(runs(tmp_path), [0.1, 0.3], 0.6, tmp_path)
@@ -150,23 +150,23 @@ def test_a_method_that_cannot_run_is_named_before_any_is_trained(tmp_path: Path)
     both = runs(tmp_path, train={"epochs": 2})
     both = [replace(each, config=replace(each.config, train=replace(each.config.train, budget=0.0))) for each in both]
     longer = replace(both[1], config=replace(both[1].config, method=PARS(warm_up=5)))
-    comparison.check_runs(both)
+    run.check_runs(both)
     with pytest.raises(UserError, match=r"pars: method\.warm_up is 5 epochs"):
-        comparison.check_runs([both[0], longer])
+        run.check_runs([both[0], longer])
     assert snapshot(tmp_path) == {}
 
 
 def test_a_folder_of_another_comparison_is_left_alone(whole: Path, tmp_path: Path) -> None:
-    comparison.check_folder(whole, {"preset": "tiny"})
-    comparison.check_folder(tmp_path / "new", {"preset": "tiny"})
+    run.check_comparison(whole, {"preset": "tiny"})
+    run.check_comparison(tmp_path / "new", {"preset": "tiny"})
     with pytest.raises(UserError, match=r"compare\.json is of a comparison with preset = 'tiny', not 'digits'"):
-        comparison.check_folder(whole, {"preset": "digits"})
+        run.check_comparison(whole, {"preset": "digits"})
     with pytest.raises(UserError, match="ce is a run, expected a folder for several"):
-        comparison.check_folder(whole / "ce", {"preset": "tiny"})
+        run.check_comparison(whole / "ce", {"preset": "tiny"})
     for text in ("mine", "[]", "{}", "\xff"):
         (tmp_path / "compare.json").write_text(text, encoding="latin-1")
         with pytest.raises(UserError, match=r"compare\.json is none of `pars compare`"):
-            comparison.check_folder(tmp_path, {"preset": "tiny"})
+            run.check_comparison(tmp_path, {"preset": "tiny"})
 
 
 def test_test_accuracy_has_no_say_in_the_choice() -> None:
@@ -183,14 +183,14 @@ def test_a_method_that_diverges_is_shown_as_such_beside_the_others(tmp_path: Pat
     both = runs(tmp_path)
     wild = replace(both[0].config, train=replace(both[0].config.train, lr=1e30))
     told: list[str] = []
-    results = comparison.train_all([replace(both[0], config=wild), both[1]], log=told.append)
+    results = run.train_all([replace(both[0], config=wild), both[1]], log=told.append)
     assert results["ce"] is None
     assert any(line.startswith("ce: ") and "not finite" in line for line in told)
-    table, files = comparison.write_comparison(both, results, {}, tmp_path, title="tiny")
+    table, files = run.write_comparison(both, results, {}, tmp_path, title="tiny")
     assert table["runs"][0]["diverged"]
     assert table["runs"][1]["epochs"] > 0
     assert [path.name for path in files] == ["compare.json", "curves.csv", "accuracy-over-flop.svg"]
     (tmp_path / "none").mkdir()
-    nothing, files = comparison.write_comparison(both[:1], results, {}, tmp_path / "none", title="tiny")
+    nothing, files = run.write_comparison(both[:1], results, {}, tmp_path / "none", title="tiny")
     assert nothing["runs"] == table["runs"][:1]
     assert [path.name for path in files] == ["compare.json", "curves.csv"]  # nothing to plot

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -112,6 +111,8 @@ def sums_by(groups: Integers, values: Floats, n_groups: int) -> Floats:
            [0., 0.],
            [3., 4.]])
     """
+    from scipy import sparse  # here: `pars audit --help` needs none, and it takes a moment to import
+
     rows = np.arange(len(groups))
     members = sparse.csr_array((np.ones(len(rows)), (groups, rows)), shape=(n_groups, len(rows)))
     out: Floats = np.asarray(members @ values)

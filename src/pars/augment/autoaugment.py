@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from torch import Tensor
 
 from pars.augment.amounts import centered
 from pars.augment.operations import NUMBER, Floats, Ints, perform, program
 from pars.augment.view import Crop, Params
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Policy = Literal["cifar10", "imagenet"]
 LEVELS = 9  # levels run from 0 to 9

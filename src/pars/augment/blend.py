@@ -5,10 +5,15 @@ An amount is one number for all images, or a tensor [n, 1, 1, 1].
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, TypeAlias
 
-Amount = Tensor | float
+from pars.lazy import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+Amount: TypeAlias = "Tensor | float"
 
 
 def between(zero: Tensor, one: Tensor, factor: Amount) -> Tensor:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
-import torch
-import torch.nn.functional as F
-from torch import Tensor
 
 from pars.augment.view import Params, one_by_one, to_device
+from pars.lazy import F, torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 PadMode = Literal["zero", "reflect"]
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from pars.augment.view import Params, to_device
+from pars.lazy import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 LEVELS = 2**16  # a dropout decision costs 16 random bits: four times fewer than a float64
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import torch
-import torch.nn.functional as F
-from torch import Tensor
+
+from pars.lazy import F, torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Floats = npt.NDArray[np.float64]
 

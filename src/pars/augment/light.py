@@ -7,17 +7,18 @@ view adds a small cutout, a mild affine map and color jitter to the weak view, i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
-import torch
-import torch.nn.functional as F
-from torch import Tensor
 
 from pars.augment.crop import PadMode
 from pars.augment.cutout import cut_out, cutout_boxes
 from pars.augment.view import Crop, Params, to_device
+from pars.lazy import F, torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Floats = npt.NDArray[np.float64]
 

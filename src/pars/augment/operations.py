@@ -8,15 +8,18 @@ one batched call; what Pillow would do image by image comes out, bit for bit.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from pars.augment import blend, geometry, tone
 from pars.augment.blend import Amount
 from pars.augment.view import Params, one_by_one
+from pars.lazy import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -118,5 +121,7 @@ def _do(name: str, x: Tensor, amount: Amount, matrix: Tensor | list[int], *, fil
     if name == "identity":
         return x
     if name == "geometric":
-        return geometry.warp(x, matrix, fill) if isinstance(matrix, Tensor) else geometry.warp_one(x, matrix, fill)
+        if isinstance(matrix, torch.Tensor):
+            return geometry.warp(x, matrix, fill)
+        return geometry.warp_one(x, matrix, fill)
     return POINTS[name](x, amount)

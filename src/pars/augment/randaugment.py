@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from pars.augment.amounts import centered, plain
 from pars.augment.cutout import cut_out, cutout_boxes
 from pars.augment.operations import NUMBER, RANDAUGMENT, perform, program
 from pars.augment.view import Crop, Params
+from pars.lazy import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Flavor = Literal["fixmatch", "uniform", "fixed"]
 GRAY = 127  # what FixMatch paints a cutout with

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from pars.augment.view import Params
+from pars.lazy import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 PRECISION = 22  # bits after the point of Pillow's 8-bit resampling weights
 TRIES = 10

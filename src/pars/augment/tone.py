@@ -6,11 +6,14 @@ Shapes: x [n, C, H, W] uint8, tables [n, C, 256] uint8; an amount is one number 
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from pars.augment.blend import Amount, between, gray, to_bytes
 from pars.augment.view import one_by_one
+from pars.lazy import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def lookup(x: Tensor, table: Tensor) -> Tensor:
@@ -57,14 +60,15 @@ def equalize(x: Tensor) -> Tensor:
 def posterize(x: Tensor, bits: Amount) -> Tensor:
     """Keep the upper `bits` bits of each pixel."""
     kept = 256 - 2 ** (8 - bits)
-    return x & (kept.to(torch.uint8) if isinstance(kept, Tensor) else int(kept))
+    return x & (kept.to(torch.uint8) if isinstance(kept, torch.Tensor) else int(kept))
 
 
 def solarize(x: Tensor, threshold: Amount) -> Tensor:
     """Invert the pixels from `threshold` on."""
     # A 16-bit difference shifted by 15 is -1 below the threshold and 0 from it on; 255 - x is x with every bit turned.
     # Bit by bit, because torch compares bytes one at a time on a CPU.
-    below = x.to(torch.int16).sub_(threshold.to(torch.int16) if isinstance(threshold, Tensor) else int(threshold))
+    below = x.to(torch.int16)
+    below.sub_(threshold.to(torch.int16) if isinstance(threshold, torch.Tensor) else int(threshold))
     return below.bitwise_right_shift_(15).bitwise_not_().to(torch.uint8).bitwise_xor_(x)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from torch import Tensor
 
-Params = dict[str, Tensor]  # each [n, ...], on the CPU when drawn; row i belongs to sample i
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Params = dict[str, "Tensor"]  # each [n, ...], on the CPU when drawn; row i belongs to sample i
 PICK = "pick"
 """The parameter that says which of a row's stored views to begin with (augment/cached.py)."""
 
@@ -55,7 +57,7 @@ class Identity:
         return shape
 
 
-TestTimeView = Callable[[Tensor], Tensor]
+TestTimeView = Callable[["Tensor"], "Tensor"]
 """Turns stored samples into network inputs at prediction time."""
 
 

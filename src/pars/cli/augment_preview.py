@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from pars import augment, data, seeds
 from pars.augment import ViewsConfig, caption
@@ -18,6 +17,7 @@ from pars.cli.predict import check_out
 from pars.cli.streams import say
 from pars.errors import UserError
 from pars.files import write_atomically
+from pars.lazy import torch
 from pars.report import Tile, contact_sheet
 
 MOST_TILES = 2_000  # half a gigabyte of the largest

@@ -18,9 +18,6 @@ from pars.cli.train import help_text, resolve
 from pars.engine import Interrupted, show_progress
 from pars.errors import UserError
 from pars.noise import NoiseConfig
-from pars.run import comparison
-from pars.run.comparison import ComparedRun
-from pars.run.lr_search import search_learning_rates
 
 ABOUT = "Train several methods on the same rows, views and network at the same cost, and compare them."
 METHODS = "ce,warmup,elr,mixup,fixmatch,pars"
@@ -53,30 +50,30 @@ def command(args: Sequence[str]) -> int:
     runs = compared_runs(options, flags, out)
     rates = parse_rates(options)
     about, title = described(runs[0].config, preset)
-    comparison.check_folder(out, about)
+    run.check_comparison(out, about)
     given = [text.partition("=")[0] for text in options.lr]
     open_ = [each for each in runs if rates and each.name not in given]
     try:
-        comparison.check_runs(runs, rate_open={each.name for each in open_})
+        run.check_runs(runs, rate_open={each.name for each in open_})
         if open_:
-            chosen = search_learning_rates(open_, rates, options.search_share, out, show_progress, say)
+            chosen = run.search_learning_rates(open_, rates, options.search_share, out, show_progress, say)
             found = {each.name: each for each in chosen}
             runs = [found.get(each.name, each) for each in runs]
         say(f"{len(runs)} methods on {runs[0].config.data.name}; the runs go to {out}")
-        results = comparison.train_all(runs, show_progress, say)
+        results = run.train_all(runs, show_progress, say)
     except Interrupted as stop:
         say("Stopped and saved. Run the same command again to resume.")
         return stop.exit_code
     except KeyboardInterrupt:  # between two runs
         say("Stopped. Run the same command again to resume.")
         return 130
-    table, files = comparison.write_comparison(runs, results, about, out, title=title, kind=options.format)
+    table, files = run.write_comparison(runs, results, about, out, title=title, kind=options.format)
     say(f"wrote {', '.join(map(str, files))}")
     show(options.json, table, lambda: report.budget_table(table["runs"], title=title))
     return 0
 
 
-def compared_runs(options: argparse.Namespace, flags: Sequence[str], out: Path) -> list[ComparedRun]:
+def compared_runs(options: argparse.Namespace, flags: Sequence[str], out: Path) -> list[run.ComparedRun]:
     """Each method with its configuration; views are those of the preset, whatever a method's own recipe has."""
     names = [name.strip() for name in options.methods.split(",") if name.strip()]
     if not names or len(set(names)) < len(names):
@@ -95,7 +92,7 @@ def compared_runs(options: argparse.Namespace, flags: Sequence[str], out: Path) 
             raise
         if name in own:
             config = replace(config, train=replace(config.train, lr=own[name]))
-        runs.append(ComparedRun(name, config, out / name))
+        runs.append(run.ComparedRun(name, config, out / name))
     return runs
 
 

@@ -6,6 +6,7 @@ import argparse
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pars import audit, fitting, methods
 from pars.cli.flags import Parser
@@ -16,8 +17,9 @@ from pars.data import Table
 from pars.engine import Interrupted
 from pars.files import write_text
 from pars.fit_folder import AUDIT, RESULT
-from pars.fitting import FitSettings
-from pars.fitting.folder import content_of
+
+if TYPE_CHECKING:
+    from pars.fitting import FitSettings
 
 
 def add_fit_flags(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +47,7 @@ def command(args: Sequence[str]) -> int:
 
     def work() -> int:
         found = fitting.fit_table(table, settings(options), test=test, out=options.out, progress=True, log=say_note)
-        files = audit.write_audit(found.audit, options.out / AUDIT, ["csv"], content=content_of(table))
+        files = audit.write_audit(found.audit, options.out / AUDIT, ["csv"], content=fitting.content_of(table))
         result = {"out": str(options.out), **found.summary()}
         write_text(options.out / RESULT, json.dumps(result, indent=1) + "\n")
         show(options.json, result, lambda: f"{found}\nEvery label with its suggestion: {files[0]}")
@@ -60,7 +62,7 @@ def read(options: argparse.Namespace, source: str, classes: tuple[str, ...] | No
 
 
 def settings(options: argparse.Namespace) -> FitSettings:
-    return FitSettings(
+    return fitting.FitSettings(
         method=options.method,
         encoder=options.encoder,
         encoded_views=options.views,

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pars import methods, report, run
+from pars import engine, methods, report, run
 from pars.cli.flags import Parser, fields_as_flags
 from pars.cli.output import add_json_flag, show, stoppable
 from pars.cli.streams import say
-from pars.engine import resolve_device, show_progress
+from pars.engine import show_progress
 from pars.errors import UserError
 from pars.noise import NoiseConfig
 
@@ -78,7 +78,7 @@ def command(args: Sequence[str]) -> int:
     name = options.preset or (options.config.stem if options.config else "digits")
     out = options.out or Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
 
-    device = resolve_device(config.device)
+    device = engine.resolve_device(config.device)
     budget = config.train.budget
     length = f"a budget of {budget:g} PFLOP" if budget else f"{config.train.epochs} epochs"
     say(f"{name}: {config.data.name}, {length} on {device}; the run goes to {out}")

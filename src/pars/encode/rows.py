@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 from pars import augment, data, seeds
 from pars.augment import Params, View, ViewsConfig
@@ -15,6 +14,7 @@ from pars.data import DataConfig, Table
 from pars.encode.encoder import Images, Kind, Rows
 from pars.encode.text_views import ViewKind, text_views
 from pars.errors import UserError
+from pars.lazy import torch
 
 
 def kind_of(table: Table) -> Kind:

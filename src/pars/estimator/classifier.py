@@ -20,8 +20,7 @@ from pars.engine import show_progress
 from pars.errors import EncoderChosenWarning, UserError
 from pars.estimator.labels import REFUSE, read_labels
 from pars.estimator.rows import fit_rows, opened_first, read_rows
-from pars.fitting import Training, train_dataset, usual_signals
-from pars.fitting.training import no_progress
+from pars.fitting import Training, no_progress, train_dataset, usual_signals
 
 
 class KeptEarlierWarning(UserWarning):

@@ -3,13 +3,19 @@
 `pars.fit`, `pars fit`, `pars selftest`, `pars predict` and the estimators are callers of this package.
 """
 
-from pars.fitting.gain import Gain
-from pars.fitting.pipeline import FitSettings, audit_fit, fit, fit_table
-from pars.fitting.prediction import Predictor, evaluate, load_predictor
-from pars.fitting.result import FitResult
-from pars.fitting.rows import read_rows
-from pars.fitting.self_test import SelftestResult, selftest, selftest_table
-from pars.fitting.training import Training, train_dataset, usual_signals
+from typing import TYPE_CHECKING
+
+from pars.lazy_package import import_lazily
+
+if TYPE_CHECKING:
+    from pars.fitting.folder import content_of
+    from pars.fitting.gain import Gain
+    from pars.fitting.pipeline import FitSettings, audit_fit, fit, fit_table
+    from pars.fitting.prediction import Predictor, evaluate, load_predictor
+    from pars.fitting.result import FitResult
+    from pars.fitting.rows import read_rows
+    from pars.fitting.self_test import SelftestResult, selftest, selftest_table
+    from pars.fitting.training import Training, no_progress, train_dataset, usual_signals
 
 __all__ = [
     "FitResult",
@@ -19,13 +25,29 @@ __all__ = [
     "SelftestResult",
     "Training",
     "audit_fit",
+    "content_of",
     "evaluate",
     "fit",
     "fit_table",
     "load_predictor",
+    "no_progress",
     "read_rows",
     "selftest",
     "selftest_table",
     "train_dataset",
     "usual_signals",
 ]
+
+import_lazily(
+    __name__,
+    {
+        "pars.fitting.folder": "content_of",
+        "pars.fitting.gain": "Gain",
+        "pars.fitting.pipeline": "FitSettings, audit_fit, fit, fit_table",
+        "pars.fitting.prediction": "Predictor, evaluate, load_predictor",
+        "pars.fitting.result": "FitResult",
+        "pars.fitting.rows": "read_rows",
+        "pars.fitting.self_test": "SelftestResult, selftest, selftest_table",
+        "pars.fitting.training": "Training, no_progress, train_dataset, usual_signals",
+    },
+)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
+from pars.lazy import torch
 from pars.losses.cross_entropy import log_prob
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def mae(logits: Tensor, labels: Tensor) -> Tensor:
@@ -30,8 +32,7 @@ def rce(logits: Tensor, labels: Tensor, *, A: float = -4.0) -> Tensor:
     >>> rce(torch.zeros(1, 4), torch.tensor([2]))
     tensor([3.])
     """
-    if not -math.inf < A < 0:
-        raise ValueError(f"rce: A must be a finite number < 0 (it stands for log 0), not {A}")
+    check_rce(A=A)
     return -A * mae(logits, labels)
 
 
@@ -44,9 +45,7 @@ def sce(logits: Tensor, labels: Tensor, *, alpha: float = 0.1, beta: float = 1.0
     >>> sce(torch.zeros(1, 4), torch.tensor([2]))                         # 0.1 log 4 + 4 · 3/4
     tensor([3.1386])
     """
-    for name, value in (("alpha", alpha), ("beta", beta)):
-        if not 0 <= value < math.inf:
-            raise ValueError(f"sce: {name} must be a finite number >= 0, not {value}")
+    check_sce(alpha=alpha, beta=beta, A=A)
     return alpha * -log_prob(logits, labels) + beta * rce(logits, labels, A=A)
 
 
@@ -58,7 +57,23 @@ def gce(logits: Tensor, labels: Tensor, *, q: float = 0.7) -> Tensor:
     >>> gce(torch.zeros(1, 4), torch.tensor([2]), q=0.5)                  # (1 - 1/2) / 0.5
     tensor([1.])
     """
-    if not 0 < q <= 1:
-        raise ValueError(f"gce: q must be in (0, 1], not {q}")
+    check_gce(q=q)
     # p^q through its logarithm: the gradient of p**q is infinite where p underflows, that of exp(q log p) is 0.
     return -torch.expm1(q * log_prob(logits, labels)) / q
+
+
+def check_rce(*, A: float) -> None:
+    if not -math.inf < A < 0:
+        raise ValueError(f"rce: A must be a finite number < 0 (it stands for log 0), not {A}")
+
+
+def check_sce(*, alpha: float, beta: float, A: float) -> None:
+    for name, value in (("alpha", alpha), ("beta", beta)):
+        if not 0 <= value < math.inf:
+            raise ValueError(f"sce: {name} must be a finite number >= 0, not {value}")
+    check_rce(A=A)
+
+
+def check_gce(*, q: float) -> None:
+    if not 0 < q <= 1:
+        raise ValueError(f"gce: q must be in (0, 1], not {q}")

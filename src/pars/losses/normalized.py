@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
+from pars.lazy import torch
 from pars.losses.cross_entropy import check_gamma
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def nce(logits: Tensor, labels: Tensor) -> Tensor:

@@ -8,11 +8,12 @@ for sums and products of such values (λ · mean + …) and for `class_balance`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-import torch
-import torch.distributed as dist
-from torch import Tensor
+from pars.lazy import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def mean(values: Tensor, mask: Tensor | None = None, *, min_share: float = 0.0) -> Tensor:
@@ -50,35 +51,18 @@ def _global_count(count: Tensor | int, like: Tensor) -> Tensor:
     """The number of rows over all processes, at least 1, as a float32 scalar on the device of `like`."""
     total = torch.full((), float(count), device=like.device) if isinstance(count, int) else count.float()
     if _distributed():
-        dist.all_reduce(total)
+        torch.distributed.all_reduce(total)
     return total.clamp_min(1)
 
 
 def _global_sum(local: Tensor) -> Tensor:
     if not _distributed():
         return local
-    result: Tensor = _SumOverProcesses.apply(local)  # type: ignore[no-untyped-call]
+    from pars.losses.sum_over_processes import SumOverProcesses  # a subclass of torch's: it imports torch
+
+    result: Tensor = SumOverProcesses.apply(local)  # type: ignore[no-untyped-call]
     return result
 
 
 def _distributed() -> bool:
-    return dist.is_available() and dist.is_initialized()
-
-
-class _SumOverProcesses(torch.autograd.Function):
-    """All-reduce whose gradient undoes DDP's division.
-
-    L depends on S = Σ_r s_r, so dL/ds_r = dL/dS on every process r, and the true gradient is Σ_r dL/dS · ds_r/dθ.
-    DDP takes the mean over the W processes, hence the factor W.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, local: Tensor) -> Tensor:
-        total = local.clone()
-        dist.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        (gradient,) = gradients
-        return gradient * dist.get_world_size()
+    return torch.distributed.is_available() and torch.distributed.is_initialized()

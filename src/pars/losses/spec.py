@@ -12,14 +12,15 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from pars.errors import UserError
-from pars.losses.bounded import gce, mae, rce, sce
-from pars.losses.cross_entropy import cross_entropy, focal
+from pars.losses.bounded import check_gce, check_rce, check_sce, gce, mae, rce, sce
+from pars.losses.cross_entropy import check_gamma, cross_entropy, focal
 from pars.losses.normalized import nce, nfl
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 BASE_LOSSES: dict[str, Callable[..., Tensor]] = {
     "ce": cross_entropy,
@@ -30,6 +31,14 @@ BASE_LOSSES: dict[str, Callable[..., Tensor]] = {
     "nfl": nfl,
     "rce": rce,
     "sce": sce,
+}
+# The ranges of their parameters: the first thing that each of them checks, here without tensors to call it with.
+PARAMETER_CHECKS: dict[str, Callable[..., None]] = {
+    "focal": functools.partial(check_gamma, "focal"),
+    "gce": check_gce,
+    "nfl": functools.partial(check_gamma, "nfl"),
+    "rce": check_rce,
+    "sce": check_sce,
 }
 
 # A weight may hold a "+" only as the sign of an exponent: "1e+3*nce" is one term, "nce+3*mae" two.
@@ -62,7 +71,8 @@ class Term:
         # Defaults are written out, so that a stored text means the same when a default changes.
         object.__setattr__(self, "parameters", tuple((known | given).items()))
         try:
-            self(torch.zeros(1, 2), torch.zeros(1, dtype=torch.long))  # each loss knows the range of its parameters
+            if known:
+                PARAMETER_CHECKS[self.name](**dict(self.parameters))
         except ValueError as error:
             raise UserError(f"loss {error}") from None
 
@@ -97,6 +107,7 @@ class Loss:
 def parse(text: str) -> Loss:
     """Return the loss a text stands for; a UserError says what is wrong with it and what there is.
 
+    >>> import torch
     >>> loss = parse("10*nce+mae")
     >>> loss(torch.zeros(1, 4), torch.tensor([2]))                        # 10/4 + 3/4
     tensor([3.2500])

@@ -4,7 +4,6 @@ A method (`pars.methods`) and the engine (`pars.engine`) both build on this modu
 """
 
 from pars.method_api.catalog import (
-    EXAMPLE,
     Cited,
     Entry,
     Line,
@@ -28,7 +27,6 @@ from pars.method_api.stage import Draw, Epoch, Losses, Pass, Stage, State, Sweep
 from pars.method_api.step import Batch, RowParameter, Selection, Step
 
 __all__ = [
-    "EXAMPLE",
     "LARGEST_RATIO",
     "LARGEST_WEIGHT",
     "Batch",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
-
-import torch
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pars.method_api.method import Method, Task
 from pars.noise import NoiseConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Source = Literal["paper", "code", "readme", "issue", "third-party", "recall", "ours"]
 """Where a value comes from: the method's (or PARS') paper, its public code, that code's README, its author in an issue,
@@ -119,9 +120,6 @@ class Entry:
     file: str = ""  # filled in by the registry
 
 
-EXAMPLE = Task(n_rows=20, n_classes=10, labels=torch.arange(20) % 10, epochs=100)  # stages depend on the epochs
-
-
 @dataclass(frozen=True)
 class Line:
     """One method, described."""
@@ -142,7 +140,9 @@ class Line:
 
 def describe(entry: Entry) -> Line:
     method = entry.recipe(Setting()).build()
-    stages = [stage.name for stage in method.stages(EXAMPLE) if stage.epochs]
+    # Stages follow from the epochs. Labels would be a tensor, and a list of methods should not wait for torch.
+    task = Task(n_rows=20, n_classes=10, labels=cast("Tensor", None), epochs=100)
+    stages = [stage.name for stage in method.stages(task) if stage.epochs]
     return Line(
         name=entry.name,
         title=entry.title,

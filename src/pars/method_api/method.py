@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar, Literal, Self, get_args, get_origin, get_type_hints
-
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
 from pars.errors import UserError
 from pars.method_api.stage import Stage, State
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 LARGEST_RATIO = 1000  # a second batch of so many first ones, so many classes per row: more would not fit in memory
 LARGEST_WEIGHT = 1e6  # a loss times more than this leaves float32 nothing of the others
@@ -42,6 +43,7 @@ class Method:
                 raise UserError(f"method.{name} is {getattr(self, name)!r}, expected one of {allowed}")
 
     def stages(self, task: Task) -> tuple[Stage, ...]:
+        """The stages of a run of `task.epochs`; the labels are not there when methods are listed."""
         raise NotImplementedError
 
     def in_shares(self, epochs: int) -> Self:

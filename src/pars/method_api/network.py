@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-import torch
-from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
+from typing import TYPE_CHECKING
 
 from pars.errors import UserError
+from pars.lazy import nn, torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Network:
@@ -44,34 +45,31 @@ class Network:
         features = features_of(self.module, joined)
         return torch.split(features, sizes), torch.split(head_of(self.module)(features), sizes)
 
-    @torch.no_grad()
     def predict_features(self, view: Tensor) -> Tensor:
         """Features of the current weights, training mode, no gradient, running averages untouched."""
         self.forwards += len(view)
-        with batch_statistics(self.module):
+        with torch.no_grad(), batch_statistics(self.module):
             return features_of(self.module, view)
 
-    @torch.no_grad()
     def evaluate(self, view: Tensor) -> Tensor:
         """Logits of the current weights in evaluation mode, no gradient."""
         self.forwards += len(view)
         was_training = self.module.training
         self.module.eval()
         try:
-            logits: Tensor = self.module(view)
+            with torch.no_grad():
+                logits: Tensor = self.module(view)
         finally:
             self.module.train(was_training)
         return logits
 
-    @torch.no_grad()
     def predict(self, view: Tensor) -> Tensor:
         """Logits of the current weights, training mode, no gradient, running averages untouched."""
         self.forwards += len(view)
-        with batch_statistics(self.module):
+        with torch.no_grad(), batch_statistics(self.module):
             logits: Tensor = self.module(view)
         return logits
 
-    @torch.no_grad()
     def teacher(self, view: Tensor) -> Tensor:
         """Logits of the averaged weights, without dropout, BatchNorm by the statistics of this batch.
 
@@ -79,7 +77,7 @@ class Network:
         do not fit them (docs/method.md has what that costs).
         """
         self.forwards += len(view)
-        with batch_statistics(self.average):
+        with torch.no_grad(), batch_statistics(self.average):
             logits: Tensor = self.average(view)
         return logits
 
@@ -105,7 +103,8 @@ def head_of(module: nn.Module) -> nn.Linear:
 @contextmanager
 def batch_statistics(module: nn.Module) -> Iterator[None]:
     """BatchNorm normalizes by its batch inside, whatever the mode, and does not move its running averages."""
-    norms = [m for m in module.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
+    kind = nn.modules.batchnorm._BatchNorm
+    norms = [m for m in module.modules() if isinstance(m, kind) and m.track_running_stats]
     modes = [norm.training for norm in norms]
     for norm in norms:
         # With track_running_stats off, a training-mode BatchNorm uses batch statistics and leaves its buffers alone.

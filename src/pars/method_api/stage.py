@@ -7,17 +7,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
-from torch import Tensor
 
 from pars.method_api.network import Network
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from pars.method_api.step import Step
 
-Losses = Mapping[str, Tensor]
+Losses = Mapping[str, "Tensor"]
 """Named scalars; the engine sums them, logs each of them, and steps. Weights (λ) are already applied."""
 
-State = dict[str, Tensor]
+State = dict[str, "Tensor"]
 """What a method keeps between steps, by name: per row (first dimension n) or global. Saved in checkpoints."""
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from pars.lazy import torch
 from pars.method_api.network import Network
 from pars.method_api.stage import State
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Batch:

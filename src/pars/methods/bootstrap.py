@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Literal
 
 from pars.losses import cross_entropy, reduce
 from pars.method_api import (
@@ -25,6 +23,9 @@ from pars.method_api import (
     third_party,
 )
 from pars.methods.parts.mixing import one_hot
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)

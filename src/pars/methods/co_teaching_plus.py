@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import torch
-
+from pars.lazy import torch
 from pars.losses import cross_entropy, reduce
 from pars.method_api import Entry, Losses, Method, Recipe, Setting, Stage, State, Step, Task, code, epochs_of
 from pars.methods.co_teaching import CoTeaching, adam_late_linear

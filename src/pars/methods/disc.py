@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
+from pars.lazy import torch
 from pars.losses import cross_entropy, gce, reduce
 from pars.method_api import (
     Cited,
@@ -29,6 +28,9 @@ from pars.method_api import (
 )
 from pars.methods.parts.balanced import several_classes
 from pars.methods.parts.mixing import draw_mix, one_hot
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 HIGHEST = 0.99  # what a prediction has to exceed to correct a label, at most
 

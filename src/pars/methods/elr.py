@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
+from pars.lazy import torch
 from pars.losses import cross_entropy, reduce
 from pars.method_api import Entry, Losses, Method, Recipe, Setting, Stage, State, Step, Task, code
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)

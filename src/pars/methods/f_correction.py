@@ -6,12 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Literal
 
 from pars.errors import UserError
+from pars.lazy import torch
 from pars.losses import cross_entropy, reduce
 from pars.method_api import (
     Entry,
@@ -30,6 +28,9 @@ from pars.method_api import (
     paper,
 )
 from pars.noise import transition_matrix
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Direction = Literal["forward", "backward"]
 LARGEST_CONDITION = 1e3  # of T: beyond, two classes are labeled so much alike that no loss can tell them apart

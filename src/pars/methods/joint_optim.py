@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-import torch
-from torch import Tensor
-
+from pars.lazy import torch
 from pars.losses import class_balance, cross_entropy, reduce
 from pars.method_api import (
     Cited,
@@ -31,6 +29,9 @@ from pars.method_api import (
 from pars.methods.parts import history
 from pars.methods.parts.divergence import entropy
 from pars.methods.parts.mixing import one_hot
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import torch
-from torch import Tensor
-
+from pars.lazy import torch
 from pars.losses import class_balance, cross_entropy, reduce
 from pars.method_api import (
     Cited,
@@ -29,6 +27,9 @@ from pars.method_api import (
 )
 from pars.methods.parts.beta_mixture import BINS, beta_split, noisy_probability
 from pars.methods.parts.mixing import draw_mix, mixup_loss, one_hot
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 SUREST = 1e-4  # B stays so far from 0 and 1 once it is fitted: two rows of B = 1 would have no weight to mix by
 

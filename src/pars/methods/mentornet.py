@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-
+from pars.lazy import torch
 from pars.losses import cross_entropy, reduce
 from pars.method_api import Entry, Losses, Method, Recipe, Setting, Stage, State, Step, Task, code
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor, nn
-from torch.func import functional_call, grad, grad_and_value, jvp, vjp, vmap
-
+from pars.lazy import nn, torch
 from pars.losses import cross_entropy, reduce
 from pars.method_api import (
     Entry,
@@ -28,9 +26,12 @@ from pars.method_api import (
     third_party,
 )
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 LARGEST_COUNT = 1000  # label sets, each with weights of its own: more would not fit in memory
-Weights = dict[str, Tensor]
-OfOneSet = Callable[[Tensor], tuple[Weights, Tensor]]
+Weights = dict[str, "Tensor"]
+OfOneSet = Callable[["Tensor"], tuple[Weights, "Tensor"]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +124,7 @@ def meta_gradient(
     entropy = torch.xlogy(teacher, teacher).sum(dim=1)
 
     def forward(w: Weights) -> Tensor:
-        logits: Tensor = functional_call(module, w, (view,))
+        logits: Tensor = torch.func.functional_call(module, w, (view,))
         return logits
 
     def ce(logits: Tensor, labels: Tensor) -> Tensor:
@@ -136,19 +137,19 @@ def meta_gradient(
         return reduce.mean(entropy + cross_entropy(forward(w), teacher)) / teacher.shape[1]
 
     def of_one_set(labels: Tensor) -> tuple[Weights, Tensor]:
-        stepped = subtract(weights, a, back(grad(ce)(logits, labels))[0])
-        gradient, value = grad_and_value(kl)(stepped)
+        stepped = subtract(weights, a, back(torch.func.grad(ce)(logits, labels))[0])
+        gradient, value = torch.func.grad_and_value(kl)(stepped)
         if second_order:
             # The Hessian times the gradient, forward over reverse. Reverse over forward is wrong through torch's
             # BatchNorm, and double backward of a convolution fails under vmap.
-            product = jvp(lambda w: grad(ce_of)(w, labels), (weights,), (gradient,))[1]
+            product = torch.func.jvp(lambda w: torch.func.grad(ce_of)(w, labels), (weights,), (gradient,))[1]
             gradient = subtract(gradient, a, product)
         return gradient, value
 
     # Autocast has no part in torch.func's transforms: its cache of cast weights does not know of their levels.
     with batch_statistics(module), torch.autocast(view.device.type, enabled=False):
         # Labels differ between sets, weights and rows do not: θ passes forward once for all of them.
-        logits, back = vjp(forward, weights)[:2]
+        logits, back = torch.func.vjp(forward, weights)[:2]
         over_sets = one_by_one if view.device.type == "cpu" else all_at_once
         gradients, values = over_sets(of_one_set, label_sets)
     return {name: each.mean(dim=0) for name, each in gradients.items()}, values.mean()
@@ -156,7 +157,7 @@ def meta_gradient(
 
 def all_at_once(of_one_set: OfOneSet, label_sets: Tensor) -> tuple[Weights, Tensor]:
     """A gradient and a value per set, vectorized: M weights at once are a convolution in M groups."""
-    found: tuple[Weights, Tensor] = vmap(of_one_set, randomness="same")(label_sets)
+    found: tuple[Weights, Tensor] = torch.func.vmap(of_one_set, randomness="same")(label_sets)
     return found
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
+from pars.lazy import torch
 from pars.losses import cross_entropy, negative_learning, reduce
 from pars.method_api import Entry, Epoch, Losses, Method, Recipe, Setting, Stage, State, Step, Task, code, epochs_of
 from pars.methods.parts import history
 from pars.methods.parts.negative import complements
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import torch
-from torch import Tensor
-
+from pars.lazy import torch
 from pars.losses import class_balance, reduce
 from pars.method_api import Batch, Entry, Epoch, Losses, Recipe, Setting, Stage, State, Step, Task, ours
 from pars.methods.pars_paper import ABOUT, PARSPaper, warm_up_length
 from pars.methods.parts import pseudo_label_trust
 from pars.methods.supervised import robust_loss
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)

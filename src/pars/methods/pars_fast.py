@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from pars.losses import parse
 from pars.method_api import Batch, Draw, Entry, Epoch, Losses, Recipe, Setting, State, Step, Task
 from pars.methods.pars import PARS, stabilized
 from pars.methods.pars_paper import ABOUT
 from pars.methods.parts import gradient_norm_sampling, temporal
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)

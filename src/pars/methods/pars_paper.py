@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Literal
 
 from pars.losses import class_balance, negative_learning, parse, positive_learning, reduce
 from pars.method_api import (
@@ -25,6 +23,9 @@ from pars.method_api import (
     paper,
 )
 from pars.methods.parts.negative import draw_complement
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from pars.errors import UserError
 from pars.losses import cross_entropy, reduce
@@ -26,6 +24,9 @@ from pars.method_api import (
 )
 from pars.methods.parts.divergence import entropy, kl_divergence
 from pars.methods.parts.mixing import one_hot
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 FIRST_LOGIT = 10.0  # K of the paper: ỹ = 10·e_y, a label that is all but certain
 

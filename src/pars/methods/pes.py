@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import torch
-from torch import Tensor
-
+from pars.lazy import torch
 from pars.losses import cross_entropy, reduce
 from pars.method_api import (
     Cited,
@@ -33,6 +31,9 @@ from pars.method_api import (
 from pars.methods.parts.balanced import several_classes
 from pars.methods.parts.mixing import one_hot, sharpen
 from pars.methods.parts.mixmatch import mean_softmax, mixmatch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-import torch
-from torch import Tensor
-
+from pars.lazy import torch
 from pars.losses import cross_entropy, reduce
 from pars.method_api import (
     Entry,
@@ -39,6 +37,9 @@ from pars.methods.parts.noise_rate import (
     published_rate,
     small_loss,
 )
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 NONE = -1  # no label corrected, no prediction made
 

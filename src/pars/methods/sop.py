@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor
-
+from pars.lazy import F, torch
 from pars.losses import class_balance, reduce
 from pars.method_api import (
     Cited,
@@ -28,6 +25,9 @@ from pars.method_api import (
 )
 from pars.methods.parts.divergence import kl_divergence
 from pars.methods.parts.mixing import one_hot
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 FLOOR = 1e-4  # of q and of the mean of q, before their logarithms
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
-
+from pars.lazy import F, nn, torch
 from pars.losses import cross_entropy, reduce
 from pars.method_api import (
     Draw,
@@ -31,6 +28,9 @@ from pars.method_api import (
 from pars.methods.parts.balanced import class_balanced, several_classes
 from pars.methods.parts.mixing import draw_mix, one_hot
 from pars.methods.parts.neighbors import balanced_vote
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 HIDDEN, PROJECTED = 256, 128  # widths of the projector and the predictor
 

@@ -8,11 +8,27 @@
 | mlp, linear | mlp.py | features, table rows, flattened small images |
 """
 
-from pars.models.backbone import Backbone
+from typing import TYPE_CHECKING
+
+from pars.lazy_package import import_lazily
 from pars.models.config import ModelConfig, build
-from pars.models.fast_cnn import Convolution, FastCNN
-from pars.models.mlp import MLP, Linear
-from pars.models.preact_resnet import PreActResNet18
-from pars.models.small_cnn import SmallCNN
+
+if TYPE_CHECKING:
+    from pars.models.backbone import Backbone
+    from pars.models.fast_cnn import Convolution, FastCNN
+    from pars.models.mlp import MLP, Linear
+    from pars.models.preact_resnet import PreActResNet18
+    from pars.models.small_cnn import SmallCNN
 
 __all__ = ["MLP", "Backbone", "Convolution", "FastCNN", "Linear", "ModelConfig", "PreActResNet18", "SmallCNN", "build"]
+
+import_lazily(
+    __name__,
+    {
+        "pars.models.backbone": "Backbone",
+        "pars.models.fast_cnn": "Convolution, FastCNN",
+        "pars.models.mlp": "MLP, Linear",
+        "pars.models.preact_resnet": "PreActResNet18",
+        "pars.models.small_cnn": "SmallCNN",
+    },
+)

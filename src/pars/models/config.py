@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, assert_never
-
-import torch
+from typing import TYPE_CHECKING, Literal, assert_never
 
 from pars.errors import UserError
-from pars.models.backbone import Backbone
-from pars.models.fast_cnn import Convolution, FastCNN
-from pars.models.mlp import MLP, Linear
-from pars.models.preact_resnet import PreActResNet18
-from pars.models.small_cnn import SmallCNN
-from pars.models.whitening import Signs
+from pars.lazy import torch
 from pars.seeds import torch_seed
+
+if TYPE_CHECKING:
+    from pars.models.backbone import Backbone
 
 LARGEST = 10**9  # parameters; with gradient, momentum and average 16 GB in training
 
@@ -27,9 +23,9 @@ class ModelConfig:
     """auto: small_cnn for images, mlp for feature vectors."""
     width: int | None = None
     """Channels of the first stage of a convolutional network; by default 64 (preact_resnet18) or 32 (the others)."""
-    whitening: Signs = "one"
+    whitening: Literal["both", "one"] = "one"
     """fast_cnn: filters of the first layer: every principal axis and its negative, or with one sign only."""
-    convolution: Convolution = "direct"
+    convolution: Literal["direct", "winograd"] = "direct"
     """fast_cnn: winograd takes 0.6 to 0.8 of the time on a CPU and is the same up to rounding; needs a C++ compiler."""
     hidden: tuple[int, ...] = (256,)
     """mlp: sizes of the hidden layers."""
@@ -55,6 +51,8 @@ def build(config: ModelConfig, input_shape: tuple[int, ...], n_classes: int, *, 
         # Not torch.manual_seed: that would reseed CUDA as well, which is not forked here.
         torch.default_generator.manual_seed(torch_seed(seed, "init"))
         net = _construct(config, input_shape, n_classes)
+    from pars.models import FastCNN, PreActResNet18, SmallCNN
+
     # oneDNN corrupts memory in the backward of a channels_last 1×1 stride-2 convolution with fewer input channels than
     # its vector block of 8 or 16 (uxlfoundation/oneDNN#6035); narrow networks keep the plain layout.
     if isinstance(net, (SmallCNN, FastCNN)) or (isinstance(net, PreActResNet18) and (config.width or 64) >= 16):
@@ -76,6 +74,9 @@ def _check_size(config: ModelConfig, input_shape: tuple[int, ...], n_classes: in
 
 
 def _construct(config: ModelConfig, input_shape: tuple[int, ...], n_classes: int) -> Backbone:
+    # Here: networks are classes of torch's, and whoever only reads settings does not wait for it.
+    from pars.models import MLP, FastCNN, Linear, PreActResNet18, SmallCNN
+
     name = config.name
     if name == "auto":
         name = "small_cnn" if len(input_shape) == 3 else "mlp"

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr, ndtri
 
 from pars.errors import UserError
 from pars.noise.draw import Labels
@@ -60,6 +59,8 @@ def draw_flip_rates(n: int, rate: float, rng: np.random.Generator) -> Features:
     spread = min(SPREAD, rate / 3, (1 - rate) / 3)
     if spread == 0:
         return np.full(n, rate)
+    from scipy.special import ndtr, ndtri  # here: most runs need no scipy, and it takes a moment to import
+
     low, high = ndtr(-rate / spread), ndtr((1 - rate) / spread)
     rates: Features = rate + spread * ndtri(low + (high - low) * rng.random(n))
     return rates.clip(0, 1)

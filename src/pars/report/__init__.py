@@ -1,23 +1,28 @@
 """Pictures and text for people, made without torch; those of a run from its folder alone."""
 
-from pars.report.compare import accuracy_over_flop, accuracy_over_flop_figure, budget_table
-from pars.report.figure import NothingToPlot
+from typing import TYPE_CHECKING
+
+from pars.lazy_package import import_lazily
 from pars.report.outcome import by_stage, flop_by_stage, flop_words, outcome
-from pars.report.plots import (
-    accuracy_curves,
-    accuracy_curves_figure,
-    comparison,
-    comparison_figure,
-    confidence_histograms,
-    confidence_histograms_figure,
-    selection_curves,
-    selection_curves_figure,
-    write_plots,
-)
 from pars.report.read import Labels, RowRecord, Run, read_metrics, read_run
-from pars.report.sheet import Tile, contact_sheet
 from pars.report.summary import summary
 from pars.report.text import comparison_table, overview, sparkline
+
+if TYPE_CHECKING:
+    from pars.report.compare import accuracy_over_flop, accuracy_over_flop_figure, budget_table
+    from pars.report.figure import NothingToPlot
+    from pars.report.plots import (
+        accuracy_curves,
+        accuracy_curves_figure,
+        comparison,
+        comparison_figure,
+        confidence_histograms,
+        confidence_histograms_figure,
+        selection_curves,
+        selection_curves_figure,
+        write_plots,
+    )
+    from pars.report.sheet import Tile, contact_sheet
 
 __all__ = [
     "Labels",
@@ -49,3 +54,14 @@ __all__ = [
     "summary",
     "write_plots",
 ]
+
+import_lazily(
+    __name__,
+    {
+        "pars.report.compare": "accuracy_over_flop, accuracy_over_flop_figure, budget_table",
+        "pars.report.figure": "NothingToPlot",
+        "pars.report.plots": "accuracy_curves, accuracy_curves_figure, comparison, comparison_figure, "
+        "confidence_histograms, confidence_histograms_figure, selection_curves, selection_curves_figure, write_plots",
+        "pars.report.sheet": "Tile, contact_sheet",
+    },
+)

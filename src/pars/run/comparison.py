@@ -78,7 +78,7 @@ def _with_name(name: str, log: Log) -> Log:
     return lambda line: log(f"{name}: {line}")
 
 
-def check_folder(out: Path, about: Mapping[str, Any]) -> None:
+def check_comparison(out: Path, about: Mapping[str, Any]) -> None:
     """Refuse a folder that is a run itself, or holds another comparison; `about` is what its runs share."""
     if RunFolder(out).config.exists():
         raise UserError(f"{out} is a run, expected a folder for several; choose another --out")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from pars.augment import ViewsConfig
 from pars.data import NAMES, DataConfig, data_root
-from pars.engine import DeviceName, TrainConfig
+from pars.engine import TrainConfig
 from pars.files import expanded
 from pars.method_api import Method
 from pars.methods import PARS
@@ -27,7 +28,7 @@ class RunConfig:
     method: Method = field(default_factory=PARS)
     train: TrainConfig = field(default_factory=TrainConfig)
     seed: int = 0
-    device: DeviceName = "auto"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
 
 
 def in_shares(config: RunConfig) -> RunConfig:

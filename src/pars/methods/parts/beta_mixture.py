@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
+from pars.lazy import torch
 from pars.methods.parts.mixture import Split, ordered
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 TRIMMED = 0.05  # of the losses, at either end: the fit is of those between
 EDGE = 1e-3  # losses on 0..1 stay so far from the ends, where a Beta may be infinite; and no Beta is narrower

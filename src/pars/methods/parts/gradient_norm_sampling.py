@@ -9,15 +9,18 @@ and count over batches, is over drawn rows.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from pars.lazy import torch
 from pars.method_api import Epoch, State
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 FLOOR = 0.2  # of a uniform share: every row is drawn at least every fifth epoch on average
-PerRow = Callable[[Tensor, Tensor], Tensor]
+PerRow = Callable[["Tensor", "Tensor"], "Tensor"]
 
 
 def each_row_once(labels: Tensor) -> State:

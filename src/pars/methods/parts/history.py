@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
+from pars.lazy import torch
 from pars.method_api import State
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 LENGTH = 10  # outputs kept per row, as Tanaka et al. 2018 and Kim et al. 2019 have it
 
@@ -31,12 +34,12 @@ def said_of(rows: Tensor, logits: Tensor) -> Tensor:
     return logits.float().softmax(dim=1)[first]
 
 
-@torch.no_grad()
 def write(state: State, rows: Tensor, logits: Tensor) -> None:
     """Put softmax(logits) in the place of each row's oldest output. Shapes: rows [B], logits [B, K]."""
     ring, writes = state["history"], state["history_writes"]
-    ring[rows, writes[rows] % LENGTH] = said_of(rows, logits).to(ring.dtype)
-    writes[rows] = writes[rows] + 1
+    with torch.no_grad():
+        ring[rows, writes[rows] % LENGTH] = said_of(rows, logits).to(ring.dtype)
+        writes[rows] = writes[rows] + 1
 
 
 def mean(state: State, rows: Tensor | None = None) -> Tensor:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch.nn.functional as F
-from torch import Tensor
-
+from pars.lazy import F
 from pars.losses import cross_entropy, reduce
 from pars.method_api import Step
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)

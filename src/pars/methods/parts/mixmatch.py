@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
+from pars.lazy import torch
 from pars.losses import cross_entropy, reduce
 from pars.method_api import Network, Step
 from pars.methods.parts.mixing import draw_mix
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+from pars.lazy import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 SMALLEST_GAP = 1e-3  # of the components' means, on losses between 0 and 1: closer ones are one component
 EMPTY = 0.5  # rows: a component that weighs less has died out

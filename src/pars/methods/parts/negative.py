@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from pars.method_api import Step
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def complements(step: Step, labels: Tensor, n_classes: int, draws: int) -> Tensor:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor
+from typing import TYPE_CHECKING
+
+from pars.lazy import F, torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 CELLS = 2**25  # similarities held at a time: 128 MB
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor
-
+from pars.lazy import F, torch
 from pars.method_api import Cited, Epoch, Setting, State, code
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 RATE = "a share of wrong labels from 0 up to, not including, 1; or none: it is estimated"
 ROUNDING = 1e-9  # 1 - 0.9 is a little less than 0.1, and of ten rows one shall be kept

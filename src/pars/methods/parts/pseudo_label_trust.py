@@ -7,11 +7,14 @@ how often a confident prediction is right. docs/method.md has the reasons and th
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
+from pars.lazy import torch
 from pars.losses import reduce
 from pars.method_api import Epoch, State
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def initial_counts(n_classes: int) -> State:

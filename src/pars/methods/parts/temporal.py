@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
+from pars.lazy import torch
 from pars.method_api import State
 from pars.methods.parts.history import said_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def initial_ensemble(n_rows: int, n_classes: int) -> State:
@@ -14,7 +17,6 @@ def initial_ensemble(n_rows: int, n_classes: int) -> State:
     return {"ensemble": torch.zeros(n_rows, n_classes)}
 
 
-@torch.no_grad()
 def update(state: State, rows: Tensor, logits: Tensor, momentum: float) -> None:
     """Update each row's average: momentum · average + (1 - momentum) · softmax(logits). No-op without averages.
 
@@ -22,7 +24,8 @@ def update(state: State, rows: Tensor, logits: Tensor, momentum: float) -> None:
     """
     if "ensemble" not in state:
         return
-    state["ensemble"][rows] = torch.lerp(said_of(rows, logits), state["ensemble"][rows], momentum)
+    with torch.no_grad():
+        state["ensemble"][rows] = torch.lerp(said_of(rows, logits), state["ensemble"][rows], momentum)
 
 
 def ensemble_logits(state: State, rows: Tensor, otherwise: Tensor | float = 0.0) -> Tensor:
