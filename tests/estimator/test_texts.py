@@ -131,7 +131,7 @@ def test_views_of_texts_are_trained_on() -> None:
     plain, viewed = (PARSClassifier(encoded_views=n, **FIT).fit(texts, given) for n in (0, np.int64(2)))
     assert (type(plain.model_.views.weak).__name__, type(viewed.model_.views.weak).__name__) == (
         "FeatureDropout",
-        "Cached",
+        "CachedView",
     )
     assert not np.array_equal(plain.predict_proba(texts), viewed.predict_proba(texts))
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pars.engine.flops import network_cost
-from pars.models import FastCNN, ModelConfig, build
+from pars.models import FastCNN, ModelConfig, build_model
 from pars.models.whitening import Signs
 
 
@@ -32,7 +32,7 @@ def by_hand(w: dict[str, Tensor], x: Tensor, *, pools: int = 3) -> Tensor:
 
 @pytest.mark.parametrize(("shape", "pools"), [((3, 32, 32), 3), ((1, 28, 28), 3), ((3, 16, 20), 2), ((1, 8, 8), 1)])
 def test_it_is_what_it_says(shape: tuple[int, int, int], pools: int) -> None:
-    net = build(ModelConfig(name="fast_cnn", width=8), shape, 7, seed=0)
+    net = build_model(ModelConfig(name="fast_cnn", width=8), shape, 7, seed=0)
     x = torch.randn(16, *shape)
     net.fit_statistics(x)
     net(x)  # moves BatchNorm's statistics away from 0 and 1
@@ -53,7 +53,7 @@ def multiply_adds(w: int, filters: int) -> float:
     ("width", "signs", "mflop"), [(32, "both", 66.1), (64, "both", 236.3), (32, "one", 59.2), (64, "one", 222.7)]
 )
 def test_its_cost_is_that_of_its_convolutions(width: int, signs: Signs, mflop: float) -> None:
-    net = build(ModelConfig(name="fast_cnn", width=width, whitening=signs), (3, 32, 32), 10, seed=0)
+    net = build_model(ModelConfig(name="fast_cnn", width=width, whitening=signs), (3, 32, 32), 10, seed=0)
     cost = network_cost(net, torch.zeros(2, 3, 32, 32))
     filters = {"both": 24, "one": 12}[signs]
     assert cost.forward == 2 * multiply_adds(width, filters)
@@ -63,7 +63,7 @@ def test_its_cost_is_that_of_its_convolutions(width: int, signs: Signs, mflop: f
 
 
 def test_widths_are_w_4w_4w_and_32_is_the_default() -> None:
-    net = build(ModelConfig(name="fast_cnn"), (3, 32, 32), 10, seed=0)
+    net = build_model(ModelConfig(name="fast_cnn"), (3, 32, 32), 10, seed=0)
     assert isinstance(net, FastCNN)
     assert [m.out_channels for m in net.modules() if isinstance(m, nn.Conv2d)] == [32, 32, 128, 128, 128, 128]
     assert net.head.bias is None
@@ -77,7 +77,7 @@ def test_logits_are_scaled_as_asked() -> None:
 
 
 def test_preparing_changes_the_whitening_only_and_keeps_its_layout() -> None:
-    net = build(ModelConfig(name="fast_cnn", width=4), (3, 16, 16), 10, seed=0)
+    net = build_model(ModelConfig(name="fast_cnn", width=4), (3, 16, 16), 10, seed=0)
     before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
     net.fit_statistics(torch.randn(50, 3, 16, 16).cumsum(dim=3))
     changed = [name for name, tensor in net.state_dict().items() if not torch.equal(tensor, before[name])]

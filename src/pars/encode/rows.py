@@ -60,7 +60,7 @@ def view_of(
     if not isinstance(rows, np.ndarray):
         return text_views(list(rows), kind, copy, first_row, seed)
     channels = rows.shape[1]
-    views = augment.build(
+    views = augment.build_views(
         config or ViewsConfig(), image=True, shape=tuple(rows.shape[1:]), mean=(0.5,) * channels, std=(0.25,) * channels
     )
     view = views.weak if kind == "weak" else views.strong

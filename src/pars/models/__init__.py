@@ -9,10 +9,20 @@
 """
 
 from pars.models.backbone import Backbone
-from pars.models.config import ModelConfig, build
+from pars.models.config import ModelConfig, build_model
 from pars.models.fast_cnn import Convolution, FastCNN
 from pars.models.mlp import MLP, Linear
 from pars.models.preact_resnet import PreActResNet18
 from pars.models.small_cnn import SmallCNN
 
-__all__ = ["MLP", "Backbone", "Convolution", "FastCNN", "Linear", "ModelConfig", "PreActResNet18", "SmallCNN", "build"]
+__all__ = [
+    "MLP",
+    "Backbone",
+    "Convolution",
+    "FastCNN",
+    "Linear",
+    "ModelConfig",
+    "PreActResNet18",
+    "SmallCNN",
+    "build_model",
+]

@@ -39,12 +39,12 @@ class ModelConfig:
     """mlp: dropout after each hidden layer."""
 
 
-def build(config: ModelConfig, input_shape: tuple[int, ...], n_classes: int, *, seed: int) -> Backbone:
+def build_model(config: ModelConfig, input_shape: tuple[int, ...], n_classes: int, *, seed: int) -> Backbone:
     """Return the network, its initial weights a function of the seed alone (stream "init").
 
     Convolutional networks come in channels_last memory format.
 
-    >>> net = build(ModelConfig(), (1, 8, 8), 10, seed=0)
+    >>> net = build_model(ModelConfig(), (1, 8, 8), 10, seed=0)
     >>> type(net).__name__, net.head.out_features
     ('SmallCNN', 10)
     """

@@ -7,12 +7,10 @@ import pytest
 import torch
 from pillow_operations import from_pillow, operate, to_pillow
 
-from pars.augment import AutoAugment, CropFlip, RandAugment, ViewsConfig, build, cut_out, rows
-from pars.augment.autoaugment import pairs
+from pars.augment import AutoAugment, CropFlip, Params, RandAugment, ViewsConfig, build_views, cut_out, slice_params
 from pars.augment.config import Strong
-from pars.augment.operations import ENHANCEMENTS, NUMBER, OPERATIONS, RANDAUGMENT
-from pars.augment.randaugment import GRAY, Flavor
-from pars.augment.view import Params
+from pars.augment.operations import ENHANCEMENTS, INDEX, N_RANDAUGMENT, OPERATIONS
+from pars.augment.policies import CUTOUT_GRAY, Flavor, sub_policies
 from pars.seeds import generator
 
 SHAPE = (3, 32, 32)
@@ -37,7 +35,7 @@ def test_a_whole_strong_view_is_pillows(flavor: Flavor, shape: tuple[int, ...]) 
             picture = operate(picture, OPERATIONS[op], amount)
         wanted = from_pillow(picture).copy()
         top, left, bottom, right = params["cutout"][i].clamp(min=0).tolist()
-        wanted[:, top:bottom, left:right] = GRAY
+        wanted[:, top:bottom, left:right] = CUTOUT_GRAY
         np.testing.assert_array_equal(done[i].numpy(), wanted)
 
 
@@ -45,14 +43,14 @@ def test_fixmatch_does_each_operation_half_of_the_time_at_levels_1_to_9() -> Non
     params = drawn(RandAugment(crop=CROP))
     op, amount = params["op"], params["amount"]
     assert op.shape == (4000, 2)
-    share = torch.bincount(op.flatten(), minlength=RANDAUGMENT) / op.numel()
-    identity = NUMBER["identity"]
+    share = torch.bincount(op.flatten(), minlength=N_RANDAUGMENT) / op.numel()
+    identity = INDEX["identity"]
     assert share[identity] == pytest.approx(0.5 + 0.5 / 14, abs=0.02)
-    others = [i for i in range(RANDAUGMENT) if i != identity]
+    others = [i for i in range(N_RANDAUGMENT) if i != identity]
     torch.testing.assert_close(share[others], torch.full((13,), 0.5 / 14), atol=0.01, rtol=0)
-    factors = amount[torch.isin(op, torch.tensor([NUMBER[name] for name in ENHANCEMENTS]))]
+    factors = amount[torch.isin(op, torch.tensor([INDEX[name] for name in ENHANCEMENTS]))]
     np.testing.assert_allclose(np.unique(factors.numpy().round(9)), 0.05 + 0.09 * np.arange(1, 10), atol=1e-9)
-    turns = amount[op == NUMBER["rotate"]].numpy()
+    turns = amount[op == INDEX["rotate"]].numpy()
     np.testing.assert_allclose(np.unique(turns.round(9)), [3.0 * v for v in range(-9, 10) if v], atol=1e-9)
     side = params["cutout"][:, 2:] - params["cutout"][:, :2]
     assert (side == 16).all()
@@ -61,25 +59,25 @@ def test_fixmatch_does_each_operation_half_of_the_time_at_levels_1_to_9() -> Non
 def test_the_uniform_flavor_always_does_its_operations_over_the_whole_range() -> None:
     params = drawn(RandAugment(crop=CROP, flavor="uniform"))
     op, amount = params["op"], params["amount"]
-    share = torch.bincount(op.flatten(), minlength=RANDAUGMENT) / op.numel()
+    share = torch.bincount(op.flatten(), minlength=N_RANDAUGMENT) / op.numel()
     torch.testing.assert_close(share, torch.full((14,), 1 / 14), atol=0.012, rtol=0)
-    turns = amount[op == NUMBER["rotate"]]
+    turns = amount[op == INDEX["rotate"]]
     assert turns.min() < -28
     assert turns.max() > 28
     assert abs(float(turns.mean())) < 2.5
-    assert set(amount[op == NUMBER["posterize"]].tolist()) == {4, 5, 6, 7}
+    assert set(amount[op == INDEX["posterize"]].tolist()) == {4, 5, 6, 7}
     side = params["cutout"][:, 2] - params["cutout"][:, 0]
     assert set(side.tolist()) == set(range(17))
 
 
 def test_the_fixed_flavor_has_one_strength_and_0_changes_no_pixel() -> None:
     params = drawn(RandAugment(crop=CROP, flavor="fixed", magnitude=5, cutout=0))
-    turns = params["amount"][params["op"] == NUMBER["rotate"]]
+    turns = params["amount"][params["op"] == INDEX["rotate"]]
     assert set(turns.tolist()) == {-15.0, 15.0}
     still = RandAugment(crop=CropFlip(pad=0, flip=False), flavor="fixed", magnitude=0, cutout=0)
     x = torch.randint(0, 256, (200, *SHAPE), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     params = still.draw(generator(2, "test"), 200, SHAPE)
-    levelled = (params["op"] != NUMBER["autocontrast"]) & (params["op"] != NUMBER["equalize"])
+    levelled = (params["op"] != INDEX["autocontrast"]) & (params["op"] != INDEX["equalize"])
     untouched = levelled.all(dim=1)
     assert untouched.sum() > 100
     assert torch.equal(still.apply(x, params)[untouched], x[untouched])
@@ -88,7 +86,7 @@ def test_the_fixed_flavor_has_one_strength_and_0_changes_no_pixel() -> None:
 @pytest.mark.parametrize("policy", ["cifar10", "imagenet"])
 def test_autoaugment_draws_the_pairs_of_its_policy_with_their_probabilities(policy: str) -> None:
     view = AutoAugment(crop=CROP, policy=policy)  # type: ignore[arg-type]
-    op, probability, level = pairs(view.policy)
+    op, probability, level = sub_policies(view.policy)
     assert op.shape == probability.shape == level.shape == (25, 2)
     assert probability.min() >= 0
     assert probability.max() <= 1
@@ -97,7 +95,7 @@ def test_autoaugment_draws_the_pairs_of_its_policy_with_their_probabilities(poli
     share = torch.bincount(params["op"].flatten(), minlength=len(OPERATIONS)) / 40_000
     wanted = np.zeros(len(OPERATIONS))
     np.add.at(wanted, op.flatten(), probability.flatten() / 50)
-    wanted[NUMBER["identity"]] += 1 - wanted.sum()
+    wanted[INDEX["identity"]] += 1 - wanted.sum()
     np.testing.assert_allclose(share.numpy(), wanted, atol=0.01)
 
 
@@ -105,7 +103,7 @@ def test_autoaugment_fills_with_gray() -> None:
     view = AutoAugment(crop=CropFlip(pad=0, flip=False))
     x = torch.zeros(2000, *SHAPE, dtype=torch.uint8)
     params = drawn(view, 2000)
-    moved = params["op"][:, 1] == NUMBER["translate-y"]
+    moved = params["op"][:, 1] == INDEX["translate-y"]
     out = view.apply(x, params)
     assert moved.sum() > 30
     assert (out[moved].flatten(1) == 128).any(dim=1).all()
@@ -123,11 +121,11 @@ def test_cutout_paints_its_box_and_nothing_else() -> None:
 @pytest.mark.parametrize("strong", ["randaugment", "autoaugment", "resized-crop"])
 def test_the_same_pixels_however_the_batch_is_cut(shape: tuple[int, ...], strong: Strong) -> None:
     config = ViewsConfig(strong=strong, pad_mode="reflect", flavor="uniform")
-    view = build(config, image=True, shape=shape, mean=(0.5,) * shape[0], std=(0.25,) * shape[0]).strong
+    view = build_views(config, image=True, shape=shape, mean=(0.5,) * shape[0], std=(0.25,) * shape[0]).strong
     x = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (19, *shape), dtype=np.uint8))
     before, params = x.clone(), view.draw(generator(0, "test"), 19, shape)
     whole = view.apply(x, params)
     assert torch.equal(x, before)
-    parts = [view.apply(x[a:b], rows(params, a, b)) for a, b in ((0, 1), (1, 8), (8, 19))]
+    parts = [view.apply(x[a:b], slice_params(params, a, b)) for a, b in ((0, 1), (1, 8), (8, 19))]
     assert torch.equal(torch.cat(parts), whole)
     assert not torch.equal(view.apply(x, view.draw(generator(1, "test"), 19, shape)), whole)
