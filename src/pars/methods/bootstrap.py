@@ -24,7 +24,7 @@ from pars.method_api import (
     recall,
     third_party,
 )
-from pars.methods.parts.mixing import one_hot
+from pars.methods.parts.targets import one_hot
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,8 +24,7 @@ from pars.method_api import (
     epochs_of,
     third_party,
 )
-from pars.methods.parts.divergence import entropy, kl_divergence
-from pars.methods.parts.mixing import one_hot
+from pars.methods.parts.targets import entropy, kl_divergence, one_hot
 
 FIRST_LOGIT = 10.0  # K of the paper: ỹ = 10·e_y, a label that is all but certain
 

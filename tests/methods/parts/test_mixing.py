@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from methods.by_hand import Rows, random, step_of
 from methods.reference import softmax
-from pars.methods.parts.mixmatch import Matched, mixmatch
+from pars.methods.parts.mixing import MixMatchBatch, mixmatch
 
 
 @pytest.mark.parametrize("weights", [None, [0.5, 3.0, 0.0, 1.0]])
@@ -40,5 +40,5 @@ def test_the_losses_are_those_of_pairs_mixed_over_the_whole_batch(weights: list[
 
 
 def test_without_unlabeled_rows_there_is_no_error_to_square() -> None:
-    matched = Matched(random(0, 4, 3), random(1, 4, 3).softmax(1), 4)
+    matched = MixMatchBatch(random(0, 4, 3), random(1, 4, 3).softmax(1), 4)
     assert matched.squared_error().item() == 0

@@ -8,7 +8,7 @@ import torch
 from numpy.testing import assert_allclose
 
 from methods.reference import softmax
-from pars.methods.parts.divergence import entropy, kl_divergence
+from pars.methods.parts.targets import entropy, kl_divergence
 
 P, Q = (4 * torch.randn(6, 5, generator=torch.manual_seed(seed)) for seed in (0, 1))
 

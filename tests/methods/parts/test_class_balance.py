@@ -1,16 +1,43 @@
-"""The balanced vote against a loop over pairs and against scikit-learn."""
+"""Class balance: oversampling against counts, the balanced vote against a loop over pairs and scikit-learn."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.neighbors import KNeighborsClassifier
 
 from methods.by_hand import random, random_classes
-from pars.methods.parts import neighbors
-from pars.methods.parts.neighbors import balanced_vote
+from pars.methods.parts import class_balance
+from pars.methods.parts.class_balance import balanced_vote, has_several_classes, oversample_classes
+
+
+@settings(max_examples=50, deadline=None)
+@given(labels=st.lists(st.integers(0, 5), min_size=1, max_size=30))
+def test_every_class_has_as_many_rows_as_the_largest_spread_evenly_over_its_own(labels: list[int]) -> None:
+    rows = [100 + 3 * i for i in range(len(labels))]
+    drawn = oversample_classes(torch.tensor(rows), torch.tensor(labels)).tolist()
+    largest = max(labels.count(c) for c in labels)
+    for c in set(labels):
+        own = [row for row, y in zip(rows, labels, strict=True) if y == c]
+        times = [drawn.count(row) for row in own]
+        assert sum(times) == largest
+        assert max(times) - min(times) <= 1
+    assert len(drawn) == largest * len(set(labels))
+
+
+def test_no_rows_are_no_rows() -> None:
+    none = torch.tensor([], dtype=torch.int64)
+    assert len(oversample_classes(none, none)) == 0
+
+
+def test_several_classes_are_two_or_more() -> None:
+    assert has_several_classes(torch.tensor([3, 3, 0]))
+    assert not has_several_classes(torch.tensor([3, 3]))
+    assert not has_several_classes(torch.tensor([], dtype=torch.int64))
 
 
 def by_loops(features: torch.Tensor, labels: torch.Tensor, n_classes: int, k: int) -> list[list[float]]:
@@ -53,7 +80,7 @@ def test_the_size_of_the_parts_does_not_matter(monkeypatch: pytest.MonkeyPatch) 
     features, labels = random(5, 50, 3), random_classes(5, 50, 3)
     labels[::7] = -1
     whole = balanced_vote(features, labels, n_classes=3, k=4)
-    monkeypatch.setattr(neighbors, "CELLS", 300)  # seven rows at a time
+    monkeypatch.setattr(class_balance, "_SIMILARITIES", 300)  # seven rows at a time
     assert torch.equal(balanced_vote(features, labels, n_classes=3, k=4), whole)
 
 
