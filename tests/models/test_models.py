@@ -11,7 +11,7 @@ from torch import nn
 
 from pars.errors import UserError
 from pars.models import MLP, Linear, ModelConfig, SmallCNN, build_model
-from pars.models.whitening import Whitening
+from pars.models.fast_cnn import Whitening
 
 Name = Literal["auto", "preact_resnet18", "small_cnn", "fast_cnn", "mlp", "linear"]
 
@@ -117,13 +117,13 @@ def test_linear_features_are_the_input_itself() -> None:
 @pytest.mark.parametrize(
     ("config", "shape", "n_classes", "text"),
     [
-        (ModelConfig(name="preact_resnet18"), (1280,), 10, r"preact_resnet18 reads images .* shape \[1280\]; use mlp"),
-        (ModelConfig(name="small_cnn"), (64,), 10, "small_cnn reads images"),
+        (ModelConfig(name="preact_resnet18"), (1280,), 10, r"preact_resnet18 needs images .* shape \[1280\]; use mlp"),
+        (ModelConfig(name="small_cnn"), (64,), 10, "small_cnn needs images"),
         (ModelConfig(name="fast_cnn"), (3, 7, 9), 10, "fast_cnn needs images of at least 8×8 pixels, got 7×9"),
         (ModelConfig(name="small_cnn"), (3, 1, 1), 10, "at least 4×4 pixels, got 1×1"),
         (ModelConfig(name="preact_resnet18"), (3, 1, 1), 10, "at least 8×8 pixels, got 1×1"),
         (ModelConfig(), (64,), 1, "at least 2 classes, got 1"),
-        (ModelConfig(), (0,), 2, "no values"),
+        (ModelConfig(), (0,), 2, "at least one value"),
         (ModelConfig(width=0), (3, 32, 32), 10, "model.width must be at least 1, got 0"),
         (ModelConfig(hidden=(8, 0)), (64,), 10, r"model.hidden .* got \[8, 0\]"),
         (ModelConfig(dropout=1.0), (64,), 10, "model.dropout"),

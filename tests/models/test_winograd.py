@@ -124,6 +124,6 @@ def test_where_nothing_can_be_compiled_it_says_what_is_missing(tmp_path: Path) -
     env = os.environ | {"TORCH_EXTENSIONS_DIR": str(tmp_path), "CXX": "no-such-compiler"}
     found = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
     last = found.stderr.strip().splitlines()[-1]
-    assert "UserError: Winograd convolutions could not be compiled" in last
+    assert "UserError: Winograd convolutions cannot be compiled" in last
     assert "C++ compiler" in last
     assert "--model.convolution direct" in last
