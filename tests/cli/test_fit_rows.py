@@ -229,5 +229,5 @@ def test_a_damaged_fit_is_named(texts: Path, desk: Path, tmp_path: Path, capsys:
     shutil.copytree(texts, tmp_path / "fit")
     (tmp_path / "fit" / "content.json").write_text('{"kind": "text", "values": [1], "ids": null}')
     assert "content.json is damaged" in refused(("audit", tmp_path / "fit"), tmp_path, capsys)
-    (tmp_path / "fit" / "preparation.json").write_text("[]")
-    assert "preparation.json is damaged" in refused(("predict", tmp_path / "fit", desk / "new.csv"), tmp_path, capsys)
+    (tmp_path / "fit" / "preprocessor.json").write_text("[]")
+    assert "preprocessor.json is damaged" in refused(("predict", tmp_path / "fit", desk / "new.csv"), tmp_path, capsys)

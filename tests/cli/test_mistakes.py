@@ -48,7 +48,7 @@ Y = np.arange(60) % 3
         (["--model.name", "resnet"], "'resnet' for argument '--model.name'"),
         (["--model.name", "mlp", "--model.hidden", "0"], "model.hidden must contain sizes of at least 1"),
         (["--views.weak", "dropout"], "views.weak: dropout does not fit images"),
-        (["--views.mirror"], "views.mirror predicts by mirror images too, but training shows none"),
+        (["--views.mirror"], "views.mirror averages predictions over mirror images, but training shows none"),
     ],
 )
 def test_a_wrong_setting_is_named(

@@ -254,7 +254,7 @@ def test_one_class_cannot_be_noisy() -> None:
 
 
 def test_file_labels_without_their_kind_are_refused() -> None:
-    with pytest.raises(UserError, match="file_labels need noise.kind = 'file'"):
+    with pytest.raises(UserError, match=r"file_labels need noise\.kind = 'file'"):
         apply(NoiseConfig(), TRUE, 3, seed=0, file_labels=TRUE)
 
 

@@ -19,7 +19,7 @@ from pars.cli.output import add_json_flag, show
 from pars.cli.streams import printable, say
 from pars.cli.table_flags import add_table_flags, table_options
 from pars.data import Labels, Table
-from pars.encode import Preparation
+from pars.encode import Preprocessor
 from pars.engine import Interrupted, show_progress
 from pars.errors import UserError
 from pars.files import write_text
@@ -80,10 +80,10 @@ def fitted(options: argparse.Namespace, table: Table, labels: Labels, **more: An
     job |= {"rows_blake2b": fingerprint(table, more.get("test"))}
     check_out(out, job)
     if not (out / ROWS).exists():
-        preparation = replace(encode.prepare(table, options.encoder), reading=table_options(options))
+        preparation = replace(encode.fit_preprocessor(table, options.encoder), read_options=table_options(options))
         if preparation.note:
             say(printable(preparation.note))
-        views = encode.stored_views(options.views, options.seed)
+        views = encode.default_cached_views(options.views, options.seed)
         preparation.check_views(views)
         out.mkdir(parents=True, exist_ok=True)
         write_text(out / JOB, json.dumps(job, indent=1) + "\n")
@@ -109,7 +109,9 @@ def fingerprint(*tables: Table | None) -> str:
     known = [
         [] if table.true_labels is None else table.true_labels.tolist() for table in there
     ]  # repr of arrays elides
-    parts = [(encode.checksum(t), t.labels.tolist(), t.classes, true) for t, true in zip(there, known, strict=True)]
+    parts = [
+        (encode.table_checksum(t), t.labels.tolist(), t.classes, true) for t, true in zip(there, known, strict=True)
+    ]
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
 
@@ -121,7 +123,7 @@ def read_job(file: Path) -> Any:
 
 
 @contextmanager
-def encoding(preparation: Preparation, *tables: Table | None) -> Iterator[Callable[[int], None] | None]:
+def encoding(preparation: Preprocessor, *tables: Table | None) -> Iterator[Callable[[int], None] | None]:
     """Show how far the encoder is; where there is none, the rows are read in a moment."""
     if preparation.encoder is None:
         yield None

@@ -41,16 +41,16 @@ def read_rows(options: argparse.Namespace, classes: tuple[str, ...] | None = Non
         if fit is None or split.inputs.ndim == 2:
             return Rows(split.inputs, split.labels)
         images = Table(options.data, split.labels, (), tuple(map(str, range(len(split)))), array=split.inputs)
-        return Rows(encode.load_preparation(fit, options.encoder).apply(images)[0], split.labels)
+        return Rows(encode.load_preprocessor(fit, options.encoder).transform(images)[0], split.labels)
     if fit is None:
         raise UserError(
             f"{options.data}: {options.run} was trained on arrays, expected an .npz file; `pars encode` makes one, and "
             "runs of `pars fit` read tables and pictures themselves"
         )
-    preparation = encode.load_preparation(fit, options.encoder)
+    preparation = encode.load_preprocessor(fit, options.encoder)
     table = preparation.read(options.data, labels=labels, **given(options), **({"classes": classes} if labels else {}))
     named = table.ids != tuple(map(str, range(len(table))))
-    return Rows(preparation.apply(table)[0], table.labels, table.ids if named else None)
+    return Rows(preparation.transform(table)[0], table.labels, table.ids if named else None)
 
 
 def given(options: argparse.Namespace) -> dict[str, Any]:

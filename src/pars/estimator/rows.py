@@ -1,7 +1,7 @@
 """X as people have it, to rows as the library reads them: feature vectors float32 [n, d], or images uint8 [n, C, H, W].
 
 Numbers are checked as scikit-learn checks them. Everything else (texts, picture files, frames with words in them,
-images for an encoder) becomes a table that `encode.prepare` learns to read, as `pars fit` does.
+images for an encoder) becomes a table that `encode.fit_preprocessor` is fitted to, as `pars fit` does.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sklearn.utils.validation import validate_data
 
 from pars import encode
 from pars.data import Inputs, Table, column_statistics, frame_columns, is_frame, to_inputs
-from pars.encode import Features, Preparation
+from pars.encode import Features, Preprocessor
 from pars.errors import UserError
 from pars.estimator.raw import entries_of, kind_of_entries, raw_table, rows_table
 
@@ -34,14 +34,14 @@ class Reader:
     shape: tuple[int, ...]  # of a row, as the network sees it
     mean: Floats | None = None  # of each feature; none for images
     std: Floats | None = None
-    preparation: Preparation | None = None
+    preparation: Preprocessor | None = None
 
     def read(self, estimator: Any, X: Any) -> Inputs:
         """Rows as the network sees them; features are scaled in float64."""
         opened = opened_again(estimator, X, self.preparation)
         if isinstance(opened, Table):
             assert self.preparation is not None
-            opened = self.preparation.apply(opened)[0]
+            opened = self.preparation.transform(opened)[0]
         if tuple(opened.shape[1:]) != self.shape:
             raise UserError(f"X: rows have shape {list(opened.shape[1:])}, those of fit had {list(self.shape)}")
         return self.scaled(opened)  # type: ignore[no-any-return]
@@ -65,11 +65,11 @@ def learn(estimator: Any, opened: Any, seed: int) -> tuple[Inputs, Features | No
     rows, cached, preparation = opened, None, None
     if not isinstance(estimator.encoded_views, Integral):
         raise UserError(f"encoded_views is {estimator.encoded_views!r}, expected a whole number")
-    views = encode.stored_views(int(estimator.encoded_views), seed)
+    views = encode.default_cached_views(int(estimator.encoded_views), seed)
     if isinstance(opened, Table):
-        preparation = encode.prepare(opened, encoder_of(estimator))
+        preparation = encode.fit_preprocessor(opened, encoder_of(estimator))
         preparation.check_views(views)  # before the encoder's work
-        rows, cached = preparation.apply(opened, views)
+        rows, cached = preparation.transform(opened, views)
     elif encoder_of(estimator) is not None or views.count:
         raise UserError(
             f"X holds numbers or images, so encoder={estimator.encoder!r} and encoded_views={views.count} mean "
@@ -103,7 +103,7 @@ def opened_first(estimator: Any, X: Any) -> Any:
     return rows_table(len(rows), array=rows) if rows.ndim == 4 and encoder_of(estimator) is not None else rows
 
 
-def opened_again(estimator: Any, X: Any, preparation: Preparation | None) -> Any:
+def opened_again(estimator: Any, X: Any, preparation: Preprocessor | None) -> Any:
     """X of a prediction, which has to be of the kind that was fitted."""
     entries = entries_of(X)
     if preparation is None:

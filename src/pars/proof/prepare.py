@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pars import encode
 from pars.audit import Content
 from pars.data import Labels, Table
-from pars.encode import Preparation, StoredViews
+from pars.encode import CachedViewsConfig, Preprocessor
 from pars.files import write_atomically, write_text
 from pars.fit_folder import CONTENT, ROWS
 
@@ -23,17 +23,17 @@ def save_rows(
     folder: Path,
     table: Table,
     labels: Labels,
-    preparation: Preparation,
+    preparation: Preprocessor,
     *,
     test: Table | None = None,
     true: Labels | None = None,
-    views: StoredViews | None = None,
+    views: CachedViewsConfig | None = None,
     step: Step | None = None,
 ) -> None:
     """Everything new rows need, what people are shown, and, last, the rows as `pars train --data.name` reads them."""
-    encode.save_preparation(preparation, folder)
+    encode.save_preprocessor(preparation, folder)
     write_text(folder / CONTENT, content_of(table).to_json())
-    x, x_views = preparation.apply(table, views, step)
+    x, x_views = preparation.transform(table, views, step)
     content: dict[str, npt.NDArray[Any]] = {
         "x": x,
         "y": labels,
@@ -45,7 +45,7 @@ def save_rows(
     if (right := table.true_labels if true is None else true) is not None:
         content["y_true"] = right
     if test is not None:
-        content |= {"x_test": preparation.apply(test, step=step)[0], "y_test": test.labels}
+        content |= {"x_test": preparation.transform(test, step=step)[0], "y_test": test.labels}
 
     def write(beside: Path) -> None:
         with beside.open("wb") as file:

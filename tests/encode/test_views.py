@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from pars.encode.text_views import DROP, text_view, text_views
+from pars.encode.views import DROP_RATE, text_view, text_views
 from pars.seeds import generator
 
 TEXT = " ".join(f"w{i}" for i in range(50))
@@ -21,7 +21,7 @@ def test_words_are_left_out_at_their_rate_and_never_made_up() -> None:
             assert max(Counter(words).values()) == 1
             assert set(words) <= set(TEXT.split())
             lengths.append(len(words))
-        expected, deviation = 50 * (1 - DROP[kind]), np.sqrt(50 * DROP[kind] * (1 - DROP[kind]) / 300)
+        expected, deviation = 50 * (1 - DROP_RATE[kind]), np.sqrt(50 * DROP_RATE[kind] * (1 - DROP_RATE[kind]) / 300)
         assert abs(np.mean(lengths) - expected) < 5 * deviation
 
 

@@ -1,4 +1,4 @@
-"""Encoders by name, functions, and what is said where a library is missing."""
+"""Encoders by name, functions as encoders, and the message if a library is missing."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def test_any_function_is_an_encoder() -> None:
 
 
 def test_a_function_that_makes_something_else_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"only_the_first made \[1, 1\] of 2 rows, expected \[2, d\]"):
+    with pytest.raises(UserError, match=r"only_the_first returned shape \[1, 1\] for 2 rows, expected \[2, d\]"):
         encoder(only_the_first, kind="image").encode(np.zeros((2, 3, 4, 4), np.uint8))
-    with pytest.raises(UserError, match="does not say what it encodes"):
+    with pytest.raises(UserError, match="brightness needs kind = 'text' or 'image'"):
         encoder(brightness)
     with pytest.raises(UserError, match="put it into a module"):
         save_encoder(encoder(brightness, kind="image"), tmp_path)
@@ -47,7 +47,7 @@ def test_a_function_that_makes_something_else_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("nonsense", "unknown encoder 'nonsense'; there are: tfidf, minilm, lite0"),
+        ("nonsense", "unknown encoder 'nonsense'; choose from: tfidf, minilm, lite0"),
         ("missing.onnx", "unknown encoder 'missing.onnx'"),
         ("timm:", "unknown encoder"),
         ("python:nowhere:f", "No module named 'nowhere'"),
