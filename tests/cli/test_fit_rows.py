@@ -136,7 +136,7 @@ def test_small_pictures_are_trained_on_from_their_pixels(
     for sample in json.loads((tmp_path / "fiftyone.json").read_text())["samples"]:
         assert Path(sample["filepath"]).is_file()
     (tmp_path / "list.csv").write_text(f"file\n{desk / 'pictures' / 'below' / '1.png'}\n")
-    assert "has columns, expected pictures" in refused(("predict", pictures, tmp_path / "list.csv"), tmp_path, capsys)
+    assert "has columns, expected images" in refused(("predict", pictures, tmp_path / "list.csv"), tmp_path, capsys)
 
 
 def test_texts_among_the_columns_of_a_table_are_learned_from(
@@ -198,7 +198,7 @@ def test_a_run_of_arrays_says_that_it_reads_no_tables(
         (("--text", "body", "--encoder", "nonsense"), "unknown encoder 'nonsense'"),
         (("--text", "body", "--encoder", "pixels"), "pixels reads images, but the rows are texts"),
         (("--text", "body", "--views", "-1"), "views: -1, expected 0 or more"),
-        (("--features", "amount", "--views", "2"), "views: 2, but only texts and pictures"),
+        (("--features", "amount", "--views", "2"), "views: 2, but only texts and images"),
         (("--features", "amount", "--encoder", "tfidf"), "rows are features already"),
     ],
 )

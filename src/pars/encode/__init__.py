@@ -13,7 +13,13 @@
 
 from pars.encode.encoder import Encoder, Features, Images, Kind, Rows
 from pars.encode.job import Progress, check_output_path, encode_table
-from pars.encode.preprocessor import Preprocessor, fit_preprocessor, load_preprocessor, save_preprocessor
+from pars.encode.preprocessor import (
+    EncoderName,
+    Preprocessor,
+    fit_preprocessor,
+    load_preprocessor,
+    save_preprocessor,
+)
 from pars.encode.registry import NAMES, encoder, load_encoder, save_encoder
 from pars.encode.rows import dataset_tables, encode_rows, read_rows, row_kind, table_checksum
 from pars.encode.views import CachedViewsConfig, default_cached_views, make_view
@@ -22,6 +28,7 @@ __all__ = [
     "NAMES",
     "CachedViewsConfig",
     "Encoder",
+    "EncoderName",
     "Features",
     "Images",
     "Kind",
