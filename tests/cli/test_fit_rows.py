@@ -174,10 +174,10 @@ def test_rows_of_another_kind_and_other_encoders_are_refused(
     texts: Path, pictures: Path, desk: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for args, words in (
-        ((texts, desk / "pictures"), "pictures has pictures, expected texts as in training"),
+        ((texts, desk / "pictures"), "pictures has images, expected texts as in training"),
         (
             (texts, desk / "new.csv", "--encoder", "minilm"),
-            "holds the encoder tfidf, so rows cannot be read by minilm",
+            "contains the encoder tfidf, so minilm cannot read the rows",
         ),
         ((texts, desk / "new.csv", "--id", "nope"), "no column 'nope'"),
         ((texts, "nowhere.csv"), "'nowhere.csv' is neither a known data set nor a path that exists"),
