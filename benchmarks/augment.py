@@ -23,9 +23,15 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from pars.augment import ViewsConfig, build
-from pars.augment.amounts import centered, plain
-from pars.augment.operations import NUMBER, OPERATIONS, perform, program
+from pars.augment import ViewsConfig, build_views
+from pars.augment.operations import (
+    INDEX,
+    OPERATIONS,
+    apply_operations,
+    autoaugment_amounts,
+    fixmatch_amounts,
+    operation_params,
+)
 from pars.engine import keep_freed_memory
 from pars.seeds import generator
 
@@ -47,7 +53,7 @@ def speed(side: int, batch: int, strong: bool) -> dict[str, float]:
     images = torch.nn.functional.interpolate(small, size=(side, side), mode="bicubic").clamp(0, 255).to(torch.uint8)
     pictures = list(images.permute(0, 2, 3, 1).contiguous().numpy())
     config = ViewsConfig(strong="randaugment", pad_mode="reflect")
-    views = build(config, image=True, shape=(3, side, side), mean=MEAN, std=STD)
+    views = build_views(config, image=True, shape=(3, side, side), mean=MEAN, std=STD)
     view = views.strong if strong else views.weak
     by_pillow = pillow_strong if strong else pillow_weak
 
@@ -92,11 +98,18 @@ def exactness() -> list[dict[str, Any]]:
     """Every operation at every level of both published ranges, on random, constant, two-valued and narrow pictures."""
     rng = np.random.default_rng(0)
     lines = []
-    for ranges, levels in ((plain, np.arange(11) / 10), (centered, np.arange(10) / 9)):
+    for ranges, levels in ((fixmatch_amounts, np.arange(11) / 10), (autoaugment_amounts, np.arange(10) / 9)):
         for name in OPERATIONS:
             for level in levels:
                 line = compare(name, ranges, float(level), rng)
-                lines.append({"operation": name, "range": ranges.__name__, "level": round(float(level), 3)} | line)
+                lines.append(
+                    {
+                        "operation": name,
+                        "range": ranges.__name__.removesuffix("_amounts"),
+                        "level": round(float(level), 3),
+                    }
+                    | line
+                )
     return lines
 
 
@@ -110,11 +123,11 @@ def compare(name: str, ranges: Callable[..., Any], level: float, rng: np.random.
                 np.full(shape, 99, np.uint8),
             ]
         )
-        op = np.full((len(x), 1), NUMBER[name])
+        op = np.full((len(x), 1), INDEX[name])
         for sign in (-1.0, 1.0):
             amounts = ranges(op, np.full(op.shape, level), np.full(op.shape, sign), shape, translate=0.3)
             amount = float(amounts[0, 0])
-            done = perform(torch.from_numpy(x), program(op, amounts, shape)).numpy().astype(int)
+            done = apply_operations(torch.from_numpy(x), operation_params(op, amounts, shape)).numpy().astype(int)
             wanted = np.stack([from_pillow(operate(to_pillow(one), name, amount)) for one in x])
             greatest = max(greatest, int(np.abs(done - wanted).max()))
             images += len(x)

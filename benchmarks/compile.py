@@ -19,8 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pars import models
-from pars.augment import blend, tone
-from pars.augment.crop import crop_flip
+from pars.augment import crop_flip, pillow_ops
 from pars.engine import keep_freed_memory
 
 RESULTS = Path(__file__).parent.parent / "results" / "compile.jsonl"
@@ -50,11 +49,11 @@ def operations(side: int, batch: int) -> list[dict[str, Any]]:
     half, threshold = torch.full((batch, 1, 1, 1), 0.5), torch.full((batch, 1, 1, 1), 128.0)
     corner, flip = torch.from_numpy(rng.integers(0, 9, (batch, 2))), torch.from_numpy(rng.random(batch) < 0.5)
     lines = [
-        compared("sharpness", blend.sharpness, x, half),
-        compared("color", blend.color, x, half),
-        compared("contrast", tone.contrast, x, half),
-        compared("brightness", tone.brightness, x, half),
-        compared("solarize", tone.solarize, x, threshold),
+        compared("sharpness", pillow_ops.sharpness, x, half),
+        compared("color", pillow_ops.color, x, half),
+        compared("contrast", pillow_ops.contrast, x, half),
+        compared("brightness", pillow_ops.brightness, x, half),
+        compared("solarize", pillow_ops.solarize, x, threshold),
         compared("crop and flip", lambda *a: crop_flip(*a, pad=4, pad_mode="reflect"), x, corner, flip),
     ]
     return [line | {"side": side, "batch": batch} for line in lines]
@@ -62,7 +61,7 @@ def operations(side: int, batch: int) -> list[dict[str, Any]]:
 
 def network() -> dict[str, Any]:
     config = models.ModelConfig(name="small_cnn", width=16)
-    net = models.build(config, (3, 32, 32), 10, seed=0).train()
+    net = models.build_model(config, (3, 32, 32), 10, seed=0).train()
     x, y = torch.randn(512, 3, 32, 32), torch.arange(512) % 10
     compiled = torch.compile(net)
 

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from pars.engine import keep_freed_memory
-from pars.models import ModelConfig, build
+from pars.models import ModelConfig, build_model
 
 RESULTS = Path(__file__).parent.parent / "results" / "winograd.jsonl"
 TURNS, BATCH = 7, 256
@@ -36,7 +36,7 @@ def compared(width: int, threads: int) -> dict[str, Any]:
     torch.manual_seed(0)
     x = torch.randn(BATCH, 3, 32, 32).to(memory_format=torch.channels_last)
     direct, winograd = (
-        build(ModelConfig(name="fast_cnn", width=width, convolution=how), (3, 32, 32), 10, seed=0)
+        build_model(ModelConfig(name="fast_cnn", width=width, convolution=how), (3, 32, 32), 10, seed=0)
         for how in ("direct", "winograd")
     )
     with torch.no_grad():

@@ -11,8 +11,7 @@ import torch
 from PIL import Image, ImageDraw
 from pillow_operations import operate
 
-from pars.augment.amounts import plain
-from pars.augment.operations import OPERATIONS, RANDAUGMENT
+from pars.augment.operations import N_RANDAUGMENT, OPERATIONS, fixmatch_amounts
 
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2471, 0.2435, 0.2616)
 Pixels = npt.NDArray[np.uint8]
@@ -32,8 +31,8 @@ def pillow_weak(pixels: Pixels) -> Image.Image:
 @functools.cache
 def amounts(side: int, sign: int) -> list[list[float]]:
     """Amounts by operation and level, made once: the reference does not pay for our arrays."""
-    op, level = np.indices((RANDAUGMENT, 10))
-    table = plain(op, level / 10, np.full(op.shape, float(sign)), (3, side, side), translate=0.3)
+    op, level = np.indices((N_RANDAUGMENT, 10))
+    table = fixmatch_amounts(op, level / 10, np.full(op.shape, float(sign)), (3, side, side), translate=0.3)
     return [[float(amount) for amount in row] for row in table]
 
 
@@ -41,7 +40,7 @@ def pillow_strong(pixels: Pixels) -> Image.Image:
     """The weak view, two operations each done half of the time, a gray square."""
     picture = pillow_weak(pixels)
     width, height = picture.size
-    for number in random.choices(range(RANDAUGMENT), k=2):
+    for number in random.choices(range(N_RANDAUGMENT), k=2):
         level, sign = random.randint(1, 9), random.choice((-1, 1))
         if random.random() < 0.5:
             picture = operate(picture, OPERATIONS[number], amounts(height, sign)[number][level])

@@ -38,7 +38,7 @@ class Straightforward:
     def __init__(self, config: run.RunConfig, dataset: data.Dataset) -> None:
         assert isinstance(config.method, PARS)
         self.method, self.train, self.n_classes = config.method, config.train, dataset.n_classes
-        self.net = models.build(config.model, (3, 32, 32), self.n_classes, seed=0).train()
+        self.net = models.build_model(config.model, (3, 32, 32), self.n_classes, seed=0).train()
         self.average = copy.deepcopy(self.net).eval()
         self.optimizer = optim.SGD(
             self.net.parameters(), lr=0.05, momentum=0.9, weight_decay=5e-4, nesterov=True, foreach=False

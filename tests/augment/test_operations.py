@@ -9,9 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pillow_operations import Pixels, from_pillow, operate, to_pillow
 
-from pars.augment.amounts import centered, plain
-from pars.augment.operations import ENHANCEMENTS, NUMBER, OPERATIONS, SIGNED, perform, program
-from pars.augment.view import rows
+from pars.augment import slice_params
+from pars.augment.operations import (
+    ENHANCEMENTS,
+    GEOMETRIC,
+    INDEX,
+    OPERATIONS,
+    apply_operations,
+    autoaugment_amounts,
+    fixmatch_amounts,
+    operation_params,
+)
 
 SHAPES = [(3, 32, 32), (1, 28, 28), (3, 112, 113), (3, 20, 33), (3, 1, 7), (1, 9, 1), (3, 2, 2), (3, 3, 3)]
 
@@ -36,11 +44,14 @@ def pictures(shape: tuple[int, ...]) -> Pixels:
 
 def levels(name: str, shape: tuple[int, ...]) -> list[float]:
     """The amounts of both published ranges at every level, and those at the ends of what Pillow takes."""
-    op, sign = np.full((1, 11), NUMBER[name]), np.ones((1, 11))
+    op, sign = np.full((1, 11), INDEX[name]), np.ones((1, 11))
     tenths, ninths = np.arange(11)[None] / 10, np.arange(11)[None] / 9
-    amounts = [plain(op, tenths, sign, shape, translate=0.3), centered(op, tenths, sign, shape, translate=0.3)]
-    amounts += [centered(op, ninths.clip(max=1), s * sign, shape, translate=150 / 331) for s in (-1, 1)]
-    if name in SIGNED:
+    amounts = [
+        fixmatch_amounts(op, tenths, sign, shape, translate=0.3),
+        autoaugment_amounts(op, tenths, sign, shape, translate=0.3),
+    ]
+    amounts += [autoaugment_amounts(op, ninths.clip(max=1), s * sign, shape, translate=150 / 331) for s in (-1, 1)]
+    if name in GEOMETRIC:
         amounts += [-amounts[0], np.array([[0.5, -0.5, 90, 180, -90, 45]]) if name == "rotate" else -amounts[1]]
     if name in ENHANCEMENTS:
         amounts += [np.array([[0.0, 1.0, 0.003, 3.7]])]
@@ -56,8 +67,10 @@ def levels(name: str, shape: tuple[int, ...]) -> list[float]:
 def test_each_operation_at_each_level_is_pillows(name: str, shape: tuple[int, ...]) -> None:
     x = pictures(shape)
     for amount in levels(name, shape):
-        done = perform(
-            torch.from_numpy(x), program(np.full((len(x), 1), NUMBER[name]), np.full((len(x), 1), amount), shape), 9
+        done = apply_operations(
+            torch.from_numpy(x),
+            operation_params(np.full((len(x), 1), INDEX[name]), np.full((len(x), 1), amount), shape),
+            9,
         )
         wanted = np.stack([from_pillow(operate(to_pillow(one), name, amount, fill=9)) for one in x])
         np.testing.assert_array_equal(done.numpy(), wanted, err_msg=f"{name} {amount}")
@@ -71,9 +84,9 @@ def test_programs_of_several_operations_are_pillows_one_after_the_other(data: st
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     x = rng.integers(0, 256, (n, *shape), dtype=np.uint8)
     op = rng.integers(0, len(OPERATIONS), (n, k))
-    amounts = data.draw(st.sampled_from([plain, centered]))
+    amounts = data.draw(st.sampled_from([fixmatch_amounts, autoaugment_amounts]))
     amount = amounts(op, rng.random((n, k)), rng.choice([-1.0, 1.0], (n, k)), shape, translate=0.4)
-    done = perform(torch.from_numpy(x), program(op, amount, shape), 128).numpy()
+    done = apply_operations(torch.from_numpy(x), operation_params(op, amount, shape), 128).numpy()
     for i in range(n):
         picture = to_pillow(x[i])
         for j in range(k):
@@ -88,9 +101,9 @@ def test_blends_are_pillows_for_every_pair_of_gray_levels() -> None:
     x = np.stack([np.concatenate([red, np.full_like(red, v), 255 - red]) for v in range(0, 256, 5)])
     for name in ("color", "contrast"):
         for amount in (0.05, 0.37, 0.95, 1.01, 1.9):
-            params = program(np.full((len(x), 1), NUMBER[name]), np.full((len(x), 1), amount), shape)
+            params = operation_params(np.full((len(x), 1), INDEX[name]), np.full((len(x), 1), amount), shape)
             wanted = np.stack([from_pillow(operate(to_pillow(one), name, amount)) for one in x])
-            np.testing.assert_array_equal(perform(torch.from_numpy(x), params).numpy(), wanted)
+            np.testing.assert_array_equal(apply_operations(torch.from_numpy(x), params).numpy(), wanted)
 
 
 def test_the_batch_that_comes_in_is_left_alone_and_may_be_cut() -> None:
@@ -98,28 +111,30 @@ def test_the_batch_that_comes_in_is_left_alone_and_may_be_cut() -> None:
     x = torch.from_numpy(rng.integers(0, 256, (40, 3, 16, 16), dtype=np.uint8))
     before = x.clone()
     op = rng.integers(0, len(OPERATIONS), (40, 2))
-    params = program(op, centered(op, rng.random((40, 2)), np.ones((40, 2)), (3, 16, 16), translate=0.3), (3, 16, 16))
-    whole = perform(x, params)
+    params = operation_params(
+        op, autoaugment_amounts(op, rng.random((40, 2)), np.ones((40, 2)), (3, 16, 16), translate=0.3), (3, 16, 16)
+    )
+    whole = apply_operations(x, params)
     assert torch.equal(x, before)
-    parts = [perform(x[a:b], rows(params, a, b)) for a, b in ((0, 1), (1, 17), (17, 40))]
+    parts = [apply_operations(x[a:b], slice_params(params, a, b)) for a, b in ((0, 1), (1, 17), (17, 40))]
     assert torch.equal(torch.cat(parts), whole)
 
 
 def test_the_ranges_of_fixmatch() -> None:
     """Enhance .05+.9·v/10, rotate ±30°, shear ±.3, translate ±.3·size, posterize and solarize cut off."""
     names = ["color", "rotate", "shear-y", "translate-x", "translate-y", "posterize", "solarize", "equalize"]
-    op = np.array([[NUMBER[name] for name in names]])
+    op = np.array([[INDEX[name] for name in names]])
     half, sign = np.full(op.shape, 0.5), -np.ones(op.shape)
-    amount = plain(op, half, sign, (3, 20, 40), translate=0.3)
+    amount = fixmatch_amounts(op, half, sign, (3, 20, 40), translate=0.3)
     np.testing.assert_allclose(amount, [[0.5, -15, -0.15, -6, -3, 6, 128, 0]], rtol=1e-12)
-    ninth = plain(op, 0.9 * np.ones(op.shape), -sign, (3, 20, 40), translate=0.3)
+    ninth = fixmatch_amounts(op, 0.9 * np.ones(op.shape), -sign, (3, 20, 40), translate=0.3)
     np.testing.assert_allclose(ninth, [[0.86, 27, 0.27, 10.8, 5.4, 7, 26, 0]], rtol=1e-12)
 
 
 def test_the_ranges_of_autoaugment() -> None:
     names = ["brightness", "rotate", "shear-x", "translate-x", "posterize", "solarize"]
-    op = np.array([[NUMBER[name] for name in names]])
-    amount = centered(op, np.full(op.shape, 1 / 3), -np.ones(op.shape), (3, 32, 32), translate=0.45)
+    op = np.array([[INDEX[name] for name in names]])
+    amount = autoaugment_amounts(op, np.full(op.shape, 1 / 3), -np.ones(op.shape), (3, 32, 32), translate=0.45)
     np.testing.assert_allclose(amount, [[0.7, -10, -0.1, -4.8, 7, 171]], rtol=1e-12)
-    nothing = centered(op, np.zeros(op.shape), np.ones(op.shape), (3, 32, 32), translate=0.45)
+    nothing = autoaugment_amounts(op, np.zeros(op.shape), np.ones(op.shape), (3, 32, 32), translate=0.45)
     np.testing.assert_array_equal(nothing, [[1, 0, 0, 0, 8, 256]])

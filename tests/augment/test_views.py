@@ -10,8 +10,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from pars.augment import CropFlip, FeatureDropout, Identity, Light, Views, ViewsConfig, build, rows
-from pars.augment.crop import PadMode
+from pars.augment import (
+    CropFlip,
+    FeatureDropout,
+    Identity,
+    Light,
+    PadMode,
+    Views,
+    ViewsConfig,
+    build_views,
+    slice_params,
+)
 from pars.errors import UserError
 from pars.seeds import generator
 
@@ -23,8 +32,8 @@ BANK = np.random.default_rng(1).standard_normal((32, 64), dtype=np.float32)
 def views_of(shape: tuple[int, ...], config: ViewsConfig | None = None) -> Views:
     config = config or ViewsConfig(noise=0.1, mix=0.2)
     if len(shape) == 1:
-        return build(config, image=False, shape=shape, mean=(), std=(), bank=BANK)
-    return build(config, image=True, shape=shape, mean=(0.4,) * shape[0], std=(0.25,) * shape[0])
+        return build_views(config, image=False, shape=shape, mean=(), std=(), bank=BANK)
+    return build_views(config, image=True, shape=shape, mean=(0.4,) * shape[0], std=(0.25,) * shape[0])
 
 
 def samples(n: int, shape: tuple[int, ...]) -> Tensor:
@@ -47,7 +56,7 @@ def test_the_same_pixels_however_the_batch_is_cut(
     params = view.draw(generator(0, "test"), 37, shape)
     whole = views.finish(view.apply(x, params))
     starts = np.cumsum([0, *cuts])
-    parts = [views.finish(view.apply(x[a:b], rows(params, a, b))) for a, b in pairwise(starts)]
+    parts = [views.finish(view.apply(x[a:b], slice_params(params, a, b))) for a, b in pairwise(starts)]
     assert torch.equal(torch.cat(parts), whole)
 
 
@@ -86,7 +95,7 @@ def test_dtype_and_shape_stay_and_finish_gives_float32(shape: tuple[int, ...], w
 
 def test_finish_normalizes_like_numpy() -> None:
     mean, std = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
-    views = build(ViewsConfig(), image=True, shape=(3, 32, 32), mean=mean, std=std)
+    views = build_views(ViewsConfig(), image=True, shape=(3, 32, 32), mean=mean, std=std)
     x = samples(5, (3, 32, 32))
     expected = (x.numpy() / 255.0 - np.reshape(mean, (3, 1, 1))) / np.reshape(std, (3, 1, 1))
     np.testing.assert_allclose(views.finish(x).numpy(), expected, rtol=1e-5, atol=1e-6)
@@ -135,7 +144,11 @@ def test_explicit_choices() -> None:
 @pytest.mark.parametrize(
     ("config", "shape", "text"),
     [
-        (ViewsConfig(weak="crop-flip"), (64,), "views.weak: crop-flip does not fit features; auto, none or dropout"),
+        (
+            ViewsConfig(weak="crop-flip"),
+            (64,),
+            "views.weak: crop-flip does not fit features; choose from: auto, none, dropout",
+        ),
         (ViewsConfig(strong="dropout"), (3, 32, 32), "views.strong: dropout does not fit images"),
         (ViewsConfig(dropout_strong=1.0), (64,), r"views.dropout_strong must be in \[0, 1\), got 1.0"),
         (ViewsConfig(pad=-1), (3, 32, 32), "views.pad must not be negative, got -1"),
@@ -143,23 +156,27 @@ def test_explicit_choices() -> None:
         (ViewsConfig(strength=float("inf")), (3, 32, 32), "views.strength must be at most 9, got inf"),
         (ViewsConfig(noise=float("inf")), (64,), "views.noise must be at most 1000, got inf"),
         (ViewsConfig(noise=1e300), (64,), r"views.noise must be at most 1000, got 1e\+300"),
-        (ViewsConfig(pad=1_000_000), (3, 32, 32), "views.pad = 1000000 is more than images of 32×32 .*; at most 32"),
-        (ViewsConfig(cutout=10**30), (3, 32, 32), "views.cutout = .* is more than images of 32×32 .*; at most 64"),
+        (
+            ViewsConfig(pad=1_000_000),
+            (3, 32, 32),
+            "views.pad = 1000000 is too large for images of 32×32 .*; at most 32",
+        ),
+        (ViewsConfig(cutout=10**30), (3, 32, 32), "views.cutout = .* is too large for images of 32×32 .*; at most 64"),
         (ViewsConfig(strong="randaugment", operations=10**9), (3, 32, 32), "views.operations must be at most 100"),
         (ViewsConfig(mix=0.1), (63,), r"rows of shape \[63\] to mix with, got shape \[32, 64\]"),
         (ViewsConfig(mirror=True), (64,), "views.mirror .* but training shows none"),
         (ViewsConfig(mirror=True), (1, 8, 8), "views.mirror .* but training shows none"),
         (ViewsConfig(mirror=True, flip=False), (3, 8, 8), "views.mirror .* but training shows none"),
         (ViewsConfig(mirror=True, weak="none"), (3, 8, 8), "views.mirror .* but training shows none"),
-        (ViewsConfig(pad=8, pad_mode="reflect"), (1, 8, 8), "mirrors more than an image of 8×8"),
+        (ViewsConfig(pad=8, pad_mode="reflect"), (1, 8, 8), "smaller than the shorter side of 8×8 images"),
     ],
 )
-def test_what_cannot_be_built_is_said(config: ViewsConfig, shape: tuple[int, ...], text: str) -> None:
+def test_a_configuration_that_does_not_fit_is_refused(config: ViewsConfig, shape: tuple[int, ...], text: str) -> None:
     with pytest.raises(UserError, match=text):
         views_of(shape, config)
 
 
-def test_a_prediction_looks_at_the_image_and_with_mirror_at_its_mirror_image() -> None:
+def test_a_prediction_averages_over_the_image_and_with_mirror_its_mirror_image() -> None:
     x = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (2, 3, 8, 8), dtype=np.uint8))
     (only,) = views_of((3, 8, 8), ViewsConfig()).test_time_views
     plain, mirrored = views_of((3, 8, 8), ViewsConfig(mirror=True, size=6)).test_time_views
@@ -171,4 +188,4 @@ def test_a_prediction_looks_at_the_image_and_with_mirror_at_its_mirror_image() -
 
 def test_channels_must_match_their_statistics() -> None:
     with pytest.raises(UserError, match="3 channels"):
-        build(ViewsConfig(), image=True, shape=(3, 32, 32), mean=(0.5,), std=(0.2,))
+        build_views(ViewsConfig(), image=True, shape=(3, 32, 32), mean=(0.5,), std=(0.2,))

@@ -136,7 +136,7 @@ def test_small_pictures_are_trained_on_from_their_pixels(
     for sample in json.loads((tmp_path / "fiftyone.json").read_text())["samples"]:
         assert Path(sample["filepath"]).is_file()
     (tmp_path / "list.csv").write_text(f"file\n{desk / 'pictures' / 'below' / '1.png'}\n")
-    assert "has columns, expected pictures" in refused(("predict", pictures, tmp_path / "list.csv"), tmp_path, capsys)
+    assert "has columns, expected images" in refused(("predict", pictures, tmp_path / "list.csv"), tmp_path, capsys)
 
 
 def test_texts_among_the_columns_of_a_table_are_learned_from(
@@ -174,10 +174,10 @@ def test_rows_of_another_kind_and_other_encoders_are_refused(
     texts: Path, pictures: Path, desk: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for args, words in (
-        ((texts, desk / "pictures"), "pictures has pictures, expected texts as in training"),
+        ((texts, desk / "pictures"), "pictures has images, expected texts as in training"),
         (
             (texts, desk / "new.csv", "--encoder", "minilm"),
-            "holds the encoder tfidf, so rows cannot be read by minilm",
+            "contains the encoder tfidf, so minilm cannot read the rows",
         ),
         ((texts, desk / "new.csv", "--id", "nope"), "no column 'nope'"),
         ((texts, "nowhere.csv"), "'nowhere.csv' is neither a known data set nor a path that exists"),
@@ -198,7 +198,7 @@ def test_a_run_of_arrays_says_that_it_reads_no_tables(
         (("--text", "body", "--encoder", "nonsense"), "unknown encoder 'nonsense'"),
         (("--text", "body", "--encoder", "pixels"), "pixels reads images, but the rows are texts"),
         (("--text", "body", "--views", "-1"), "views: -1, expected 0 or more"),
-        (("--features", "amount", "--views", "2"), "views: 2, but only texts and pictures"),
+        (("--features", "amount", "--views", "2"), "views: 2, but only texts and images"),
         (("--features", "amount", "--encoder", "tfidf"), "rows are features already"),
     ],
 )
@@ -229,5 +229,5 @@ def test_a_damaged_fit_is_named(texts: Path, desk: Path, tmp_path: Path, capsys:
     shutil.copytree(texts, tmp_path / "fit")
     (tmp_path / "fit" / "content.json").write_text('{"kind": "text", "values": [1], "ids": null}')
     assert "content.json is damaged" in refused(("audit", tmp_path / "fit"), tmp_path, capsys)
-    (tmp_path / "fit" / "preparation.json").write_text("[]")
-    assert "preparation.json is damaged" in refused(("predict", tmp_path / "fit", desk / "new.csv"), tmp_path, capsys)
+    (tmp_path / "fit" / "preprocessor.json").write_text("[]")
+    assert "preprocessor.json is damaged" in refused(("predict", tmp_path / "fit", desk / "new.csv"), tmp_path, capsys)

@@ -1,4 +1,4 @@
-"""`encode_table`: what it writes, that it goes on where it was stopped, and on what it refuses to."""
+"""`encode_table`: the files it writes, exact resume, and the changes after which it refuses to resume."""
 
 from __future__ import annotations
 
@@ -18,7 +18,16 @@ from PIL import Image
 from pars import data, encode
 from pars.augment import ViewsConfig
 from pars.data import DataConfig, Table, read_table
-from pars.encode import Encoder, Progress, StoredViews, encode_rows, encode_table, encoder, take, view_of
+from pars.encode import (
+    CachedViewsConfig,
+    Encoder,
+    Progress,
+    encode_rows,
+    encode_table,
+    encoder,
+    make_view,
+    read_rows,
+)
 from pars.errors import UserError
 
 WORDS = ["card", "lost", "arrive", "where", "my", "is", "when", "fee", "pay", "top"]
@@ -50,7 +59,7 @@ def test_the_file_holds_every_row_and_every_view_of_it(tmp_path: Path) -> None:
     train, test, pixels = pictures(11), pictures(5, seed=1), encoder("pixels")
     config = ViewsConfig(strong="randaugment")
     assert encode_table(
-        train, tmp_path / "f.npz", pixels, test=test, views=StoredViews(count=2, seed=4, config=config), batch=4
+        train, tmp_path / "f.npz", pixels, test=test, views=CachedViewsConfig(count=2, seed=4, config=config), batch=4
     )
     found = np.load(tmp_path / "f.npz")
     images = train.array
@@ -58,7 +67,7 @@ def test_the_file_holds_every_row_and_every_view_of_it(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found["x"], images.reshape(11, -1).astype(np.float32) / 255)
     np.testing.assert_array_equal(found["x_test"], pixels.encode(test.array))
     for place, (kind, copy) in enumerate([("weak", 0), ("weak", 1), ("strong", 0), ("strong", 1)]):
-        seen = view_of(images, kind, copy, 0, seed=4, config=config)  # type: ignore[arg-type]
+        seen = make_view(images, kind, copy, 0, seed=4, config=config)  # type: ignore[arg-type]
         np.testing.assert_array_equal(found["x_views"][:, place], pixels.encode(seen))
     assert len(np.unique(found["x_views"], axis=1).reshape(11, -1)) == 11
     assert found["y"].tolist() == train.labels.tolist()
@@ -67,7 +76,9 @@ def test_the_file_holds_every_row_and_every_view_of_it(tmp_path: Path) -> None:
 
 def test_a_folder_holds_the_same_as_memory_maps_and_both_are_data_to_train_on(tmp_path: Path) -> None:
     for name in ("f.npz", "folder"):
-        assert encode_table(texts(20), tmp_path / name, encoder("tfidf"), test=texts(6, 1), views=StoredViews(count=1))
+        assert encode_table(
+            texts(20), tmp_path / name, encoder("tfidf"), test=texts(6, 1), views=CachedViewsConfig(count=1)
+        )
     archive = np.load(tmp_path / "f.npz")
     for key in archive.files:
         np.testing.assert_array_equal(archive[key], np.load(tmp_path / "folder" / f"{key}.npy"))
@@ -81,10 +92,16 @@ def test_a_folder_holds_the_same_as_memory_maps_and_both_are_data_to_train_on(tm
 
 
 @pytest.mark.parametrize("name", ["f.npz", "folder"])
-def test_stopped_after_any_batch_it_goes_on_to_the_same_bytes(name: str, tmp_path: Path) -> None:
+def test_stopped_after_any_batch_it_resumes_to_the_same_bytes(name: str, tmp_path: Path) -> None:
     def job(out: Path, progress: Progress | None = None) -> bool:
         return encode_table(
-            texts(20), out, encoder("tfidf"), test=texts(7, 1), views=StoredViews(count=1), batch=4, progress=progress
+            texts(20),
+            out,
+            encoder("tfidf"),
+            test=texts(7, 1),
+            views=CachedViewsConfig(count=1),
+            batch=4,
+            progress=progress,
         )
 
     for place in ("whole", "cut"):
@@ -114,7 +131,7 @@ def work(out: str, to: Connection) -> None:
     slow = encoder(slow_pixels, kind="image")
     encode.job.SAVE_SECONDS = 0.0
     encode_table(
-        pictures(60), Path(out), slow, test=pictures(20, 1), views=StoredViews(count=1), batch=2, progress=step
+        pictures(60), Path(out), slow, test=pictures(20, 1), views=CachedViewsConfig(count=1), batch=2, progress=step
     )
 
 
@@ -134,18 +151,16 @@ def test_killed_at_any_moment_it_ends_in_the_same_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"train": texts(20, 9)}, "another train .rows_blake2b"),
-        ({"test": None}, "another test"),
-        ({"views": StoredViews(count=2)}, "another views .count: then 1, now 2"),
-        ({"views": StoredViews(count=1, seed=1)}, "another views .seed"),
+        ({"train": texts(20, 9)}, "different train .rows_blake2b"),
+        ({"test": None}, "different test"),
+        ({"views": CachedViewsConfig(count=2)}, "different views .count: then 1, now 2"),
+        ({"views": CachedViewsConfig(count=1, seed=1)}, "different views .seed"),
         ({"batch": 5}, "batches of 4, not 5"),
-        ({"train": replace(texts(20), labels=np.zeros(20, np.int64))}, "another train .labels_blake2b"),
+        ({"train": replace(texts(20), labels=np.zeros(20, np.int64))}, "different train .labels_blake2b"),
     ],
 )
-def test_an_unfinished_job_is_gone_on_with_on_the_same_rows_only(
-    change: dict[str, Any], words: str, tmp_path: Path
-) -> None:
-    same: dict[str, Any] = {"train": texts(20), "test": texts(7, 1), "views": StoredViews(count=1), "batch": 4}
+def test_an_unfinished_job_is_resumed_on_the_same_rows_only(change: dict[str, Any], words: str, tmp_path: Path) -> None:
+    same: dict[str, Any] = {"train": texts(20), "test": texts(7, 1), "views": CachedViewsConfig(count=1), "batch": 4}
 
     def job(progress: Progress | None = None, **options: Any) -> bool:
         return encode_table(
@@ -171,7 +186,11 @@ def test_nothing_that_is_there_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "g.npz.part").mkdir()
     (tmp_path / "g.npz.part" / "mine.txt").write_text("mine")
     (tmp_path / "h.encoder").mkdir()
-    for name, words in (("f.npz", "exists already"), ("g.npz", "is in the way"), ("h.npz", r"h\.encoder exists")):
+    for name, words in (
+        ("f.npz", "exists already"),
+        ("g.npz", "is not an unfinished job"),
+        ("h.npz", r"h\.encoder exists"),
+    ):
         with pytest.raises(UserError, match=words):
             encode_table(texts(5), tmp_path / name, encoder("tfidf"))
     with pytest.raises(UserError, match="does not exist"):
@@ -208,10 +227,10 @@ def test_damaged_working_files_are_named(tmp_path: Path) -> None:
 
 def test_views_do_not_depend_on_the_batch() -> None:
     table = pictures(9)
-    rows = take(table, 0, 9, 0)
+    rows = read_rows(table, 0, 9, 0)
     for kind in ("weak", "strong"):
-        whole = view_of(rows, kind, 1, 0, seed=2)
-        parts = [view_of(take(table, a, b, 0), kind, 1, a, seed=2) for a, b in ((0, 4), (4, 9))]
+        whole = make_view(rows, kind, 1, 0, seed=2)
+        parts = [make_view(read_rows(table, a, b, 0), kind, 1, a, seed=2) for a, b in ((0, 4), (4, 9))]
         np.testing.assert_array_equal(np.concatenate(parts), whole)
 
 
@@ -243,12 +262,12 @@ def test_rows_of_another_kind_and_features_that_are_not_finite_are_refused(tmp_p
         return [[np.nan if "fee" in row else 1.0] for row in rows]
 
     first = next(i for i, text in enumerate(texts(20).texts or []) if "fee" in text)
-    with pytest.raises(UserError, match=rf"row {first}: the encoder bad gives features that are not finite"):
+    with pytest.raises(UserError, match=rf"row {first}: the encoder bad returns features that are not finite"):
         encode_table(texts(20), tmp_path / "f.npz", encoder(bad, kind="text"), batch=3)
 
 
 def test_rows_in_memory_are_those_of_the_file(tmp_path: Path) -> None:
-    train, views = pictures(11), StoredViews(count=2, seed=4)
+    train, views = pictures(11), CachedViewsConfig(count=2, seed=4)
     x, cached = encode_rows(train, encoder("pixels"), views=views, batch=3)
     encode_table(train, tmp_path / "f.npz", encoder("pixels"), views=views)
     found = np.load(tmp_path / "f.npz")
@@ -259,7 +278,7 @@ def test_rows_in_memory_are_those_of_the_file(tmp_path: Path) -> None:
 
 
 def test_the_batch_is_smaller_where_memory_is_short() -> None:
-    from pars.encode.memory import batch_size, free_memory
+    from pars.encode.rows import batch_size, free_memory
 
     large = Encoder("e", "image", lambda rows: rows, size=224, batch=64)
     row = 64 * 4 * 3 * 224 * 224

@@ -1,4 +1,4 @@
-"""Encoders that want optional libraries; each test skips, and says so, where its library is absent.
+"""Encoders that need optional libraries; a test is skipped if its library is not installed.
 
 The weights of lite0 and minilm come inside packages, so these two are tested for real.
 """
@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from pars.encode import encoder, load_encoder, save_encoder
-from pars.encode.images import normalized
+from pars.encode.image_encoders import normalize_images
 from pars.errors import UserError
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (4, 3, 32, 32), dtype=np.uint8)
@@ -66,7 +66,7 @@ def test_minilm_knows_what_sentences_mean_and_reads_each_by_itself(tmp_path: Pat
     note = json.loads((tmp_path / "encoder.json").read_text())
     note["identity"]["file_blake2b"] = "0" * 32
     (tmp_path / "encoder.json").write_text(json.dumps(note))
-    with pytest.raises(UserError, match="minilm has other weights now"):
+    with pytest.raises(UserError, match="the weights of minilm have changed"):
         load_encoder(tmp_path)
 
 
@@ -96,7 +96,7 @@ def test_a_vision_transformer_of_transformers_is_read_as_it_says(tmp_path: Path)
     found = encoder(f"hf:{tmp_path}", kind="image")
     assert found.size == 24
     with torch.no_grad():
-        pixels = normalized(IMAGES, 24, (0.5,) * 3, (0.25,) * 3)
+        pixels = normalize_images(IMAGES, 24, (0.5,) * 3, (0.25,) * 3)
         expected = model(pixel_values=pixels).pooler_output.numpy()
     np.testing.assert_allclose(found.encode(IMAGES), expected, atol=1e-5)
 
@@ -130,7 +130,7 @@ def test_an_onnx_file_reads_texts_with_the_tokenizer_beside_it(tmp_path: Path) -
     need("onnxruntime", "onnx")
     tokenizers: Any = pytest.importorskip("tokenizers")
     write_onnx(tmp_path / "m.onnx", text=True)
-    with pytest.raises(UserError, match=r"tokenizer\.json has to be there"):
+    with pytest.raises(UserError, match=r"so it needs .*tokenizer\.json"):
         encoder(str(tmp_path / "m.onnx"))
     words = tokenizers.models.WordLevel({"[UNK]": 0, "a": 1, "b": 2, "c": 3}, unk_token="[UNK]")
     tokenizer = tokenizers.Tokenizer(words)
@@ -150,7 +150,7 @@ def test_an_onnx_file_reads_images(tmp_path: Path) -> None:
     small = np.ascontiguousarray(IMAGES[:, :, :8, :8])
     np.testing.assert_allclose(found.encode(small), small.mean(axis=(2, 3)) / 255, rtol=1e-5)
     (tmp_path / "bad.onnx").write_bytes(b"no network")
-    with pytest.raises(UserError, match="not an ONNX file that can be run"):
+    with pytest.raises(UserError, match="cannot be run as an ONNX file"):
         encoder(str(tmp_path / "bad.onnx"))
 
 
@@ -164,7 +164,7 @@ def test_a_network_of_timm_with_weights_from_a_file(tmp_path: Path) -> None:
     found = encoder(f"timm:resnet18@{tmp_path / 'w.safetensors'}", size=32)
     mean, std = net.pretrained_cfg["mean"], net.pretrained_cfg["std"]
     with torch.no_grad():
-        expected = net.forward_features(normalized(IMAGES, 32, mean, std)).mean((2, 3)).numpy()
+        expected = net.forward_features(normalize_images(IMAGES, 32, mean, std)).mean((2, 3)).numpy()
     np.testing.assert_allclose(found.encode(IMAGES), expected, atol=1e-4)
     with pytest.raises(UserError, match="cannot be built"):
         encoder("timm:no_such_network")

@@ -15,7 +15,7 @@ from pars import augment
 from pars.data import Dataset, Split
 from pars.engine import Callback, RunFolder, TrainConfig, Trainer
 from pars.method_api import Method
-from pars.models import ModelConfig, build
+from pars.models import ModelConfig, build_model
 
 N_FEATURES, N_CLASSES = 4, 3
 SHORT = TrainConfig(epochs=4, batch_size=16, lr=0.1, ema=0.9)
@@ -39,12 +39,12 @@ def toy(n: int = 60, *, unlabeled: int = 0, noise: float = 0.3, spread: float = 
 
 def network(*, seed: int = 0, dropout: float = 0.0, batch_norm: bool = True) -> nn.Module:
     config = ModelConfig(name="mlp", hidden=(8,), batch_norm=batch_norm, dropout=dropout)
-    return build(config, (N_FEATURES,), N_CLASSES, seed=seed)
+    return build_model(config, (N_FEATURES,), N_CLASSES, seed=seed)
 
 
 def views(kind: str = "dropout") -> augment.Views:
     config = augment.ViewsConfig() if kind == "dropout" else augment.ViewsConfig(weak="none", strong="none")
-    return augment.build(config, image=False, shape=(N_FEATURES,), mean=(), std=())
+    return augment.build_views(config, image=False, shape=(N_FEATURES,), mean=(), std=())
 
 
 def make_trainer(

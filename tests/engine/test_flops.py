@@ -10,7 +10,7 @@ from torch import nn
 
 from engine.helpers import assert_identical
 from pars.engine.flops import NetworkCost, network_cost
-from pars.models import ModelConfig, build
+from pars.models import ModelConfig, build_model
 
 
 @pytest.mark.parametrize("rows", [2, 5])
@@ -36,7 +36,7 @@ def test_convolutions() -> None:
 
 
 def test_a_resnet_costs_what_the_literature_says() -> None:
-    network = build(ModelConfig(name="preact_resnet18"), (3, 32, 32), 10, seed=0)
+    network = build_model(ModelConfig(name="preact_resnet18"), (3, 32, 32), 10, seed=0)
     cost = network_cost(network, torch.zeros(2, 3, 32, 32))
     assert cost.forward == pytest.approx(2 * 0.556e9, rel=0.01)  # 0.56 G multiply-adds
     assert cost.training == pytest.approx(3 * cost.forward, rel=0.01)

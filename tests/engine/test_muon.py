@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from engine.helpers import SHORT, make_trainer
 from pars.engine.muon import Muon, hidden_weights, orthogonal, orthogonal_flop, update_flop
 from pars.methods import Supervised
-from pars.models import ModelConfig, build
+from pars.models import ModelConfig, build_model
 
 
 def network() -> nn.Module:
@@ -96,7 +96,7 @@ def test_its_operations_are_those_torch_counts(shape: tuple[int, ...]) -> None:
 
 
 def test_operations_of_frozen_weights_and_of_other_optimizers_do_not_count() -> None:
-    module = build(ModelConfig(name="fast_cnn", width=32), (3, 32, 32), 10, seed=0)
+    module = build_model(ModelConfig(name="fast_cnn", width=32), (3, 32, 32), 10, seed=0)
     assert update_flop(module, "sgd") == 0
     assert update_flop(module, "muon") == sum(orthogonal_flop(weight.shape) for weight in hidden_weights(module))
     module.requires_grad_(False)

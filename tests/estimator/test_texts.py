@@ -132,7 +132,7 @@ def test_views_of_texts_are_trained_on() -> None:
     plain, viewed = (PARSClassifier(**FIT, encoded_views=n).fit(texts, given) for n in counts)
     assert (type(plain.model_.views.weak).__name__, type(viewed.model_.views.weak).__name__) == (
         "FeatureDropout",
-        "Cached",
+        "CachedView",
     )
     assert not np.array_equal(plain.predict_proba(texts), viewed.predict_proba(texts))
 
@@ -140,7 +140,7 @@ def test_views_of_texts_are_trained_on() -> None:
 def test_small_picture_files_are_read_like_the_array_of_their_pixels(files: tuple[list[str], Any]) -> None:
     names, labels = files
     images = pictures(40)[0]
-    with pytest.warns(EncoderChosenWarning, match="from their pixels"):
+    with pytest.warns(EncoderChosenWarning, match="on the pixels of 40 small images"):
         model = PARSClassifier(**QUICK).fit(names, labels)
     expected = PARSClassifier(**QUICK).fit(images, labels).predict_proba(images)
     assert_array_equal(model.predict_proba([Path(name) for name in names]), expected)
@@ -181,14 +181,14 @@ def test_free_texts_in_a_frame_are_learned_from() -> None:
         (["a b", float("nan"), "c d"], {}, "X: row 1 is nan, expected a text"),
         (["a b", "c d", 5], {}, r"X: row 2 is '5' \(int\), expected a text"),
         (["a b"] * 3, {}, "all 3 texts are the same"),
-        (["", " ", ""], {}, "share no word"),
+        (["", " ", ""], {}, "no word occurs often enough"),
         (["a b", "c d"], {}, "inconsistent numbers of samples"),
         ("a text", {}, "X is one text, 'a text', expected a list"),
-        (["a b", "c d", "e"], {"encoder": "nonsense"}, "unknown encoder 'nonsense'; there are: tfidf"),
+        (["a b", "c d", "e"], {"encoder": "nonsense"}, "unknown encoder 'nonsense'; choose from: tfidf"),
         (["a b", "c d", "e"], {"encoder": 5}, "encoder is 5, expected a name, a path or a function"),
         (["a b", "c d", "e"], {"encoder": Path("nowhere.onnx")}, "unknown encoder 'nowhere.onnx'"),
         (["a b", "c d", "e"], {"encoder": "pixels"}, "pixels reads images, but the rows are texts"),
-        (["a b", "c d", "e"], {"encoder": lambda texts: [[1.0]]}, r"made \[1, 1\] of 3 rows"),
+        (["a b", "c d", "e"], {"encoder": lambda texts: [[1.0]]}, r"returned shape \[1, 1\] for 3 rows"),
         (["a b", "c d", "e"], {"encoder": lambda texts: [[np.nan]] * 3}, "X: row 0: the encoder .* not finite"),
         (["a b", "c d", "e"], {"encoded_views": "x"}, "encoded_views is 'x', expected a whole number"),
         (["a b", "c d", "e"], {"encoded_views": -1}, "views: -1, expected 0 or more"),

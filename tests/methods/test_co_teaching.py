@@ -71,7 +71,7 @@ def test_the_rate_is_estimated_near_the_truth_on_rows_it_can_tell_apart() -> Non
 
 @pytest.mark.parametrize("rate", [1.0, -0.1, float("nan")])
 def test_a_rate_that_leaves_nothing_is_refused(rate: float) -> None:
-    with pytest.raises(UserError, match=r"method\.noise_rate is .*, expected a share of wrong labels"):
+    with pytest.raises(UserError, match=r"method\.noise_rate is .*, expected a fraction of wrong labels"):
         CoTeaching(noise_rate=rate)
 
 

@@ -17,7 +17,7 @@ from pars import augment
 from pars.data import Dataset, Split
 from pars.engine import Interrupted, TrainConfig, Trainer, load_tensors
 from pars.methods import REGISTRY, by_name
-from pars.models import ModelConfig, build
+from pars.models import ModelConfig, build_model
 
 EPOCHS = 6  # enough for every stage of every method to have one
 CONFIG = TrainConfig(epochs=EPOCHS, batch_size=16, lr=0.05, ema=0.9)
@@ -54,9 +54,10 @@ def test_it_trains_on_images(name: str) -> None:
     data = Dataset("pictures", Split(inputs, labels, labels), None, ("a", "b", "c"))
     method = by_name(name)
     networks = [
-        build(ModelConfig(name="small_cnn", width=4), (3, 8, 8), 3, seed=index) for index in range(method.networks)
+        build_model(ModelConfig(name="small_cnn", width=4), (3, 8, 8), 3, seed=index)
+        for index in range(method.networks)
     ]
-    views = augment.build(augment.ViewsConfig(), image=True, shape=(3, 8, 8), mean=(0.5,) * 3, std=(0.25,) * 3)
+    views = augment.build_views(augment.ViewsConfig(), image=True, shape=(3, 8, 8), mean=(0.5,) * 3, std=(0.25,) * 3)
     trainer = Trainer(method=method, data=data, networks=networks, views=views, config=CONFIG, seed=0)
     trainer.run()
     assert all(tensor.isfinite().all() for tensor in trainer.tensors().values() if tensor.is_floating_point())

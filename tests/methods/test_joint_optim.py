@@ -19,7 +19,7 @@ from pars.losses import class_balance
 from pars.method_api import Setting, Task
 from pars.methods import Supervised
 from pars.methods.joint_optim import JointOptim, published
-from pars.methods.parts import history
+from pars.methods.parts import prediction_history
 from pars.noise import NoiseConfig
 
 
@@ -31,7 +31,9 @@ def test_step_1_learns_soft_labels_under_two_regularizers() -> None:
     m, logits, labels = JointOptim(alpha=1.5, beta=0.6), random_logits(1), random_labels(1)
     rows = torch.tensor([4, 0, 7, 2, 9])
     soft = torch.rand(12, 4, generator=torch.manual_seed(0)).softmax(1)
-    step = make_step(logits, labels, rows=rows, state={"soft_labels": soft, **history.empty(12, 4)})
+    step = make_step(
+        logits, labels, rows=rows, state={"soft_labels": soft, **prediction_history.initial_history(12, 4)}
+    )
     losses = m.joint_step(step)
     p = np.array([softmax(row) for row in logits["raw/weak"].detach().double().numpy()])
     s = soft[rows].double().numpy()
@@ -40,7 +42,7 @@ def test_step_1_learns_soft_labels_under_two_regularizers() -> None:
     assert_allclose(losses["entropy"].item(), -0.6 * (p * np.log(p)).sum() / 5, rtol=1e-5)
     # The public code minimizes -Σ π_k log h_k, the paper Σ π_k log(π_k/h_k): they differ by the constant log K.
     assert_allclose(losses["balance"].item() + 1.5 * math.log(4), -1.5 * np.log(h).mean(), rtol=1e-5)
-    assert_allclose(history.mean(step.state, rows), p, rtol=1e-3)
+    assert_allclose(prediction_history.mean_prediction(step.state, rows), p, rtol=1e-3)
 
 
 def test_the_balance_of_the_public_code_has_the_gradient_of_class_balance() -> None:

@@ -20,7 +20,7 @@ from pars.errors import UserError
 from pars.method_api import Batch, Epoch, Method, Network, Setting, Step, Task, values
 from pars.methods.m_correction import ENTRIES, MCorrection, mix_by_trust
 from pars.methods.mixup import Mixup
-from pars.methods.parts.beta_mixture import beta_split
+from pars.methods.parts.loss_mixture import fit_beta_mixture
 
 TASK = Task(n_rows=60, n_classes=4, labels=torch.zeros(60, dtype=torch.int64), epochs=300)
 TABLE = torch.linspace(0.05, 0.95, 100)
@@ -170,7 +170,7 @@ def test_the_mixture_is_fitted_to_the_losses_of_labeled_rows_in_evaluation_mode(
     labels = trainer.labels[rows]
     losses = -logits.log_softmax(1)[torch.arange(len(rows)), labels]
     trainer._begin_epoch(trainer._scheduled(2))
-    split = beta_split(losses)
+    split = fit_beta_mixture(losses)
     assert_allclose(trainer.state["bounds"], split.bounds, rtol=1e-5)
     assert_allclose(trainer.state["table"], split.table.clamp(1e-4, 1 - 1e-4), rtol=1e-3)
     assert_allclose(method.evidence(trainer.state)["noisy"][rows], 1 - split.low, rtol=1e-3)

@@ -25,7 +25,7 @@ from pars.losses import cross_entropy, reduce
 from pars.method_api import Batch, Losses, Method, Network, Setting, Stage, Step, Task
 from pars.methods import mlnt
 from pars.methods.mlnt import MLNT, meta_gradient, published
-from pars.models import ModelConfig, build
+from pars.models import ModelConfig, build_model
 
 # torch.func scripts formulas of its own when vmap is first used.
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
@@ -37,7 +37,7 @@ def random(*shape: int, seed: int = 0) -> Tensor:
 
 
 def convolutional() -> tuple[nn.Module, Tensor]:
-    return build(ModelConfig(name="small_cnn", width=2), (1, 8, 8), 3, seed=0), random(6, 1, 8, 8)
+    return build_model(ModelConfig(name="small_cnn", width=2), (1, 8, 8), 3, seed=0), random(6, 1, 8, 8)
 
 
 def flat() -> tuple[nn.Module, Tensor]:
@@ -232,7 +232,7 @@ def test_the_work_is_counted(second_order: bool) -> None:
     """Within a tenth of what torch counts, for a network of several equal layers."""
     p, method = Problem(flat), MLNT(M=10, second_order=second_order)
     p.view = random(6, 32)
-    p.module = build(ModelConfig(name="mlp", hidden=(32,) * 6, batch_norm=True), (32,), 3, seed=0)
+    p.module = build_model(ModelConfig(name="mlp", hidden=(32,) * 6, batch_norm=True), (32,), 3, seed=0)
     cost, step = network_cost(p.module, p.view), meta_step_of(method, p)
     with FlopCounterMode(display=False) as counter:
         torch.autograd.backward(sum(method.meta_step(step).values(), torch.zeros(())))

@@ -17,13 +17,13 @@ from pars.errors import UserError
 from pars.method_api import Epoch, Setting, State, Sweep, Task
 from pars.methods import Supervised
 from pars.methods.nlnl import NLNL, published
-from pars.methods.parts import history
+from pars.methods.parts import prediction_history
 
 WEIGHTS = torch.tensor([1.0, 3.0, 1.5, 2.0])
 
 
 def state_of(rows: int, believed: list[bool]) -> State:
-    return {"class_weights": WEIGHTS, "believed": torch.tensor(believed), **history.empty(rows, 4)}
+    return {"class_weights": WEIGHTS, "believed": torch.tensor(believed), **prediction_history.initial_history(rows, 4)}
 
 
 def epoch_of(state: State, given: Tensor, rows: Tensor, index: int = 0) -> Epoch:
@@ -45,7 +45,9 @@ def test_negative_learning_sums_over_draws_and_averages_over_believed_rows(ln_ne
         p = softmax(logits["raw/weak"][i].detach().double().numpy())
         if believed[i]:
             total -= float(WEIGHTS[labels[i]]) * sum(math.log(max(1 - p[c], 1e-5)) for c in drawn[i])
-        assert_allclose(history.mean(step.state)[i], p, rtol=1e-3)  # unbelieved rows are remembered, too
+        assert_allclose(
+            prediction_history.mean_prediction(step.state)[i], p, rtol=1e-3
+        )  # unbelieved rows are remembered, too
     assert_allclose(losses["negative"].item(), total / 3, rtol=1e-5)
 
 
@@ -86,7 +88,7 @@ def test_soft_labels_are_the_history_and_classes_are_weighted() -> None:
     state = state_of(5, [True] * 5)
     former = [torch.randn(5, 4, generator=torch.manual_seed(seed)) for seed in range(3)]
     for said in former:
-        history.write(state, torch.arange(5), said)
+        prediction_history.add_to_history(state, torch.arange(5), said)
     before = state["history"].clone()
     losses = NLNL().soft_step(make_step(logits, labels, state=state))
     soft = torch.stack([said.double().softmax(1) for said in former]).mean(0)
@@ -109,7 +111,7 @@ def test_a_label_is_believed_by_the_mean_probability_of_the_given_class() -> Non
     state = state_of(6, [True] * 6)
     for p in (0.9, 0.2):  # of class 0, for every row
         said = torch.tensor([p, (1 - p) / 3, (1 - p) / 3, (1 - p) / 3]).log().expand(5, 4)
-        history.write(state, torch.arange(5), said)
+        prediction_history.add_to_history(state, torch.arange(5), said)
     NLNL().believe(epoch_of(state, given, rows), 0.5)  # mean 0.55 of class 0, 0.15 of the others
     assert state["believed"].tolist() == [True, False, False, True, True, False]
     epoch = epoch_of(state, given, rows)
@@ -130,11 +132,11 @@ def test_the_finish_chooses_rows_once_and_has_a_history_of_its_own() -> None:
     hook = NLNL().stages(Task(3, 4, torch.tensor([0, 1, 2]), 50))[3].before_epoch
     assert hook is not None
     given, state = torch.tensor([0, 1, 2]), state_of(3, [True] * 3)
-    history.write(state, torch.arange(3), 9 * torch.eye(4)[[0, 1, 0]])
+    prediction_history.add_to_history(state, torch.arange(3), 9 * torch.eye(4)[[0, 1, 0]])
     hook(epoch_of(state, given, torch.arange(3)))
     assert state["believed"].tolist() == [True, True, False]
     assert not state["history_writes"].any()
-    history.write(state, torch.arange(3), 9 * torch.eye(4)[[3, 3, 2]])
+    prediction_history.add_to_history(state, torch.arange(3), 9 * torch.eye(4)[[3, 3, 2]])
     kept = {name: tensor.clone() for name, tensor in state.items()}
     hook(epoch_of(state, given, torch.arange(3), index=1))
     assert_identical(state, kept)

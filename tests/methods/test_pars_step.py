@@ -29,9 +29,9 @@ from pars.engine import TrainConfig
 from pars.losses import cross_entropy, parse
 from pars.method_api import Losses, Network, Task
 from pars.methods import PARS, PARSFast, PARSPaper
-from pars.methods.parts import temporal
-from pars.methods.parts.negative import complements
+from pars.methods.parts import prediction_history
 from pars.methods.parts.pseudo_label_trust import agreement_odds, trust_from_counts
+from pars.methods.parts.targets import draw_complements
 
 deterministic = settings(derandomize=True, deadline=None, max_examples=150)
 
@@ -220,7 +220,7 @@ def test_complements_are_never_the_label_and_uniform_over_the_other_classes() ->
     n, classes = 30_000, 5
     labels = torch.arange(n) % classes
     step = make_step(random_logits(0), random_labels(0))
-    drawn = complements(step, labels, classes, draws=2)
+    drawn = draw_complements(step, labels, classes, draws=2)
     assert drawn.shape == (n, 2)
     assert (drawn != labels[:, None]).all()
     pairs = Counter(zip(labels.repeat_interleave(2).tolist(), drawn.flatten().tolist(), strict=True))
@@ -259,7 +259,7 @@ def test_with_two_classes_the_complement_is_the_other_one() -> None:
 )
 def test_a_step_costs_what_it_says(method: PARSPaper, forwards: int, backwards: int) -> None:
     step = make_step(random_logits(0), random_labels(0))
-    step.state |= temporal.initial_ensemble(5 + 9, 4)
+    step.state |= prediction_history.initial_ensemble(5 + 9, 4)
     method.main_step(step)
     assert (step.net.forwards, step.net.backwards) == (forwards, backwards)
 
@@ -278,7 +278,7 @@ def test_a_step_costs_what_it_says(method: PARSPaper, forwards: int, backwards: 
 def test_the_ensemble_is_updated_with_the_outputs_of_every_row(method: PARSFast) -> None:
     logits, labels = random_logits(0), random_labels(0)
     step = make_step(logits, labels, rows=torch.arange(9, 14))  # none of them in the other batch
-    step.state |= temporal.initial_ensemble(9 + 5, 4)
+    step.state |= prediction_history.initial_ensemble(9 + 5, 4)
     method.main_step(step)
     assert_allclose(step.state["ensemble"][9:], 0.5 * logits["raw/strong"].detach().softmax(dim=1), rtol=1e-5)
     more = 0.5 * logits["more/strong"].detach().softmax(dim=1)
@@ -292,8 +292,8 @@ def test_late_in_a_run_labels_train_where_the_ensemble_predicts_them(pool: Any, 
     before, now = earlier.argmax(dim=1), logits["raw/strong"].argmax(dim=1)
     labels = torch.where(torch.arange(5) < 2, before, torch.where(now == before, (now + 1) % 4, now))
     step = make_step(logits, labels)
-    step.state |= temporal.initial_ensemble(9, 4)
-    temporal.update(step.state, step.batch.rows, earlier, 0.0)
+    step.state |= prediction_history.initial_ensemble(9, 4)
+    prediction_history.update_ensemble(step.state, step.batch.rows, earlier, 0.0)
     method = PARSFast(agreement_start=0.5, pool=pool, pseudo=pseudo, raw_weight="one")
     loss = parse(method.robust)(logits["raw/strong"], labels)
     assert not torch.equal(now == labels, before == labels)
@@ -328,7 +328,7 @@ def test_earlier_outputs_give_the_pseudo_label_and_present_ones_update_them() ->
     weight = trust_from_counts(step.state["label_ranks"]).item()
     assert_allclose(losses["pseudo"].item(), weight * (positive * sure).sum().item() / len(sure), rtol=1e-5)
     averaged = (0.5 * weak + strong) / 1.5  # 0.25 and 0.5, of which the first fades once more
-    found = temporal.ensemble_logits(step.state, step.batch.rows, torch.zeros(len(labels), 4)).softmax(1)
+    found = prediction_history.ensemble_logits(step.state, step.batch.rows, torch.zeros(len(labels), 4)).softmax(1)
     assert_allclose(found.numpy(), averaged.numpy(), rtol=1e-5)
 
 
@@ -338,7 +338,7 @@ def test_rows_of_both_batches_update_the_ensemble_and_an_unseen_row_is_labeled_b
     n = len(logits["more/weak"])  # rows 0 to 8, of which 0 to 4 are the labeled batch's too
     step = make_step(logits, labels, state=method.initial_state(Task(n_rows=n, n_classes=4, epochs=2, labels=labels)))
     earlier = random_logits(7)["more/weak"].detach()[:-1]
-    temporal.update(step.state, torch.arange(n - 1), earlier, 0.5)
+    prediction_history.update_ensemble(step.state, torch.arange(n - 1), earlier, 0.5)
     method.main_step(step)
     raw, strong, before = (
         x.detach().double().softmax(1) for x in (logits["raw/strong"], logits["more/strong"], earlier)
@@ -348,7 +348,7 @@ def test_rows_of_both_batches_update_the_ensemble_and_an_unseen_row_is_labeled_b
     expected[len(raw) : -1] = (before[len(raw) :] + 2 * strong[len(raw) : -1]) / 3
     expected[: len(raw)] = (before[: len(raw)] + 2 * raw + 4 * strong[: len(raw)]) / 7
     assert_allclose(
-        temporal.ensemble_logits(step.state, torch.arange(n), strong).softmax(1).numpy(), expected, rtol=1e-5
+        prediction_history.ensemble_logits(step.state, torch.arange(n), strong).softmax(1).numpy(), expected, rtol=1e-5
     )
 
 

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pars.engine.flops import network_cost
-from pars.models import ModelConfig, build
+from pars.models import ModelConfig, build_model
 from pars.models.fast_cnn import Convolution
 from pars.models.winograd import WinogradConv2d
 
@@ -109,7 +109,7 @@ def test_a_network_has_the_same_weights_outputs_and_cost(width: int) -> None:
     nets = {}
     choices: tuple[Convolution, ...] = ("winograd", "direct")
     for convolution in choices:
-        nets[convolution] = build(
+        nets[convolution] = build_model(
             ModelConfig(name="fast_cnn", width=width, convolution=convolution), (3, 32, 32), 10, seed=0
         )
     for mine, theirs in zip(nets["winograd"].parameters(), nets["direct"].parameters(), strict=True):
@@ -119,11 +119,11 @@ def test_a_network_has_the_same_weights_outputs_and_cost(width: int) -> None:
 
 
 def test_where_nothing_can_be_compiled_it_says_what_is_missing(tmp_path: Path) -> None:
-    code = "from pars.models import ModelConfig, build; "
-    code += "build(ModelConfig(name='fast_cnn', width=8, convolution='winograd'), (3, 32, 32), 10, seed=0)"
+    code = "from pars.models import ModelConfig, build_model; "
+    code += "build_model(ModelConfig(name='fast_cnn', width=8, convolution='winograd'), (3, 32, 32), 10, seed=0)"
     env = os.environ | {"TORCH_EXTENSIONS_DIR": str(tmp_path), "CXX": "no-such-compiler"}
     found = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
     last = found.stderr.strip().splitlines()[-1]
-    assert "UserError: Winograd convolutions could not be compiled" in last
+    assert "UserError: Winograd convolutions cannot be compiled" in last
     assert "C++ compiler" in last
     assert "--model.convolution direct" in last

@@ -115,7 +115,7 @@ def test_a_matrix_from_a_file_is_followed(tmp_path: Path, suffix: str) -> None:
         ([[1.0, 0.0, 0.0], [0.0, 0.9, 0.0], [0.0, 0.0, 1.0]], r"row 1 sums to 0.9"),
         ([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [-0.5, 0.5, 1.0]], r"\[2, 0\] is -0.5"),
         ([[1.0, 0.0, float("nan")], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], r"\[0, 2\] is nan"),
-        ([["a", "b", "c"]] * 3, r"holds numbers"),
+        ([["a", "b", "c"]] * 3, r"must contain numbers"),
     ],
 )
 def test_a_wrong_matrix_is_explained(tmp_path: Path, matrix: object, said: str) -> None:
@@ -128,15 +128,15 @@ def test_a_wrong_matrix_is_explained(tmp_path: Path, matrix: object, said: str) 
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("absent.npy", None, "no such file"),
+        ("absent.npy", None, "file not found"),
         ("t.pt", b"x", "must end in one of: .npy, .csv, .json"),
         ("t.npy", b"not numpy", "cannot be read as npy"),
         ("t.json", b"{", "cannot be read as json"),
         ("t.csv", b"1,0\nx,1\n", "cannot be read as csv"),
         ("t.json", b"[[1, 0], [1]]", "cannot be read as json"),
         ("t.json", b"[" * 100_000, "cannot be read as json"),
-        ("t.json", b"[]", "there is nothing in it"),
-        ("t.csv", b"", "there is nothing in it"),
+        ("t.json", b"[]", "the file is empty"),
+        ("t.csv", b"", "the file is empty"),
         ("t.npy", UNCLOSED, "cannot be read as npy"),
         ("t.npy", HUGE, "cannot be read as npy"),
     ],
@@ -174,8 +174,8 @@ def test_file_labels_do_not_label_withheld_rows() -> None:
         ([0, 1, 2], "3 labels for 6 rows"),
         ([0, 1, 2, 0, 3, 2], "row 4 is 3; labels go from 0 to 2"),
         ([0, -2, 2, 0, 1, 2], "row 1 is -2"),
-        ([0.5] * 6, "list of class numbers"),
-        ([[0], [1]], "list of class numbers"),
+        ([0.5] * 6, "must be class numbers"),
+        ([[0], [1]], "must be class numbers"),
     ],
 )
 def test_wrong_file_labels_are_explained(labels: list[int], said: str) -> None:
@@ -227,12 +227,12 @@ def test_wrong_true_labels_are_named() -> None:
         ({"kind": "symmetric", "rate": 1.5}, r"noise.rate must be between 0 and 1, not 1.5"),
         ({"kind": "symmetric", "rate": -0.1}, r"not -0.1"),
         ({"kind": "pair", "rate": float("nan")}, r"not nan"),
-        ({"rate": 0.9}, r"noise.rate = 0.9 means nothing with noise.kind = 'none'"),
-        ({"kind": "file", "rate": 0.4}, r"noise.rate = 0.4 means nothing with noise.kind = 'file'"),
-        ({"kind": "pair", "rate": 0.4, "path": "t.npy"}, r"noise.path = 't.npy' means nothing"),
+        ({"rate": 0.9}, r"noise.rate = 0.9 has no effect with noise.kind = 'none'"),
+        ({"kind": "file", "rate": 0.4}, r"noise.rate = 0.4 has no effect with noise.kind = 'file'"),
+        ({"kind": "pair", "rate": 0.4, "path": "t.npy"}, r"noise.path = 't.npy' has no effect"),
         ({"kind": "matrix"}, r"needs noise.path"),
         ({"kind": "file"}, r"needs noise.path"),
-        ({"kind": "asymmetric", "rate": 0.4}, r"knows 10 classes \(cifar10\) and 100 \(block\), the data has 3"),
+        ({"kind": "asymmetric", "rate": 0.4}, r"needs 10 classes \(cifar10\) or 100 \(block\), the data has 3"),
     ],
 )
 def test_a_wrong_config_is_explained(fields: dict[str, Any], said: str) -> None:
@@ -254,7 +254,7 @@ def test_one_class_cannot_be_noisy() -> None:
 
 
 def test_file_labels_without_their_kind_are_refused() -> None:
-    with pytest.raises(UserError, match="set it to 'file'"):
+    with pytest.raises(UserError, match=r"file_labels need noise\.kind = 'file'"):
         apply(NoiseConfig(), TRUE, 3, seed=0, file_labels=TRUE)
 
 

@@ -19,7 +19,7 @@ from pars.engine import Interrupted, load_tensors
 from pars.errors import UserError
 from pars.methods import PARS, PARSFast
 from pars.models import Convolution, ModelConfig
-from pars.models.whitening import patch_covariance, whitening_filters
+from pars.models.fast_cnn import patch_covariance, whitening_filters
 from pars.noise import NoiseConfig
 from run.helpers import SYMMETRIC, images
 

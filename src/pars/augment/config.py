@@ -1,4 +1,4 @@
-"""Which views, by name."""
+"""The choice of views by name: `ViewsConfig`, what it builds, and what a view did to one image."""
 
 from __future__ import annotations
 
@@ -9,28 +9,25 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from pars.augment.autoaugment import AutoAugment, Policy
-from pars.augment.cached import Cached
-from pars.augment.crop import CenterCrop, CropFlip, PadMode
-from pars.augment.cutout import Cutout
-from pars.augment.dropout import FeatureDropout
-from pars.augment.finish import AsFloat, Normalize
-from pars.augment.geometry import LARGEST_SIDE
+from pars.augment.crop import CenterCrop, CropFlip, Cutout, PadMode, ResizedCrop
+from pars.augment.features import CachedView, FeatureDropout
 from pars.augment.light import Light
-from pars.augment.randaugment import Flavor, RandAugment
-from pars.augment.resized import ResizedCrop
-from pars.augment.view import Crop, Identity, View, Views
+from pars.augment.operations import OPERATIONS
+from pars.augment.pillow_ops import LARGEST_SIDE
+from pars.augment.policies import AutoAugment, Flavor, Policy, RandAugment
+from pars.augment.view import AsFloat, Crop, Identity, Normalize, Params, View, Views
 from pars.errors import UserError
-
-IMAGE_VIEWS = ("crop-flip", "resized-crop", "cutout", "light", "randaugment", "autoaugment")
-FEATURE_VIEWS = ("dropout", "cached")
-# Beyond, nothing of a row is left: at strength 10 an image may be scaled to nothing.
-LARGEST = {"strength": 9, "noise": 1000, "operations": 100}
 
 Weak = Literal["auto", "none", "crop-flip", "resized-crop", "dropout", "cached"]
 Strong = Literal[
     "auto", "none", "crop-flip", "resized-crop", "cutout", "light", "randaugment", "autoaugment", "dropout", "cached"
 ]
+
+_IMAGE_VIEWS = ("crop-flip", "resized-crop", "cutout", "light", "randaugment", "autoaugment")
+_FEATURE_VIEWS = ("dropout", "cached")
+# Larger values destroy the row: at strength 10 an image may be scaled to nothing.
+_LARGEST = {"strength": 9, "noise": 1000, "operations": 100}
+_WITHOUT_AMOUNT = ("autocontrast", "equalize", "invert")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,43 +35,43 @@ class ViewsConfig:
     """The weak and the strong view."""
 
     weak: Weak = "auto"
-    """auto: crop-flip for images, for features cached where the data has views (`pars encode`), else dropout."""
+    """auto: crop-flip for images; for features cached if the data has cached views (`pars encode`), else dropout."""
     strong: Strong = "auto"
-    """auto: light for images, for features as above. The strong views of images begin with the weak one."""
+    """auto: light for images; for features as above. The strong views of images start from the weak one."""
     size: int | None = None
-    """Images: side of the piece that the network sees; by default the whole image. Evaluated is the middle piece."""
+    """Images: side of the crop that the network sees; by default the whole image. Evaluation uses the central crop."""
     pad: int | None = None
     """Images: pixels of padding around the random crop; by default an eighth of the shorter side."""
     pad_mode: PadMode = "zero"
-    """Images: what lies outside: black, or the image mirrored."""
+    """Images: padding with zeros (black) or by reflection."""
     flip: bool | None = None
-    """Images: mirror left-right; by default color images only, for a mirrored digit is no digit."""
+    """Images: random left-right flips; by default for color images only, because a flipped digit is not a digit."""
     mirror: bool = False
-    """Images that training mirrors: predict by the mean over an image and its mirror image, at twice the cost."""
+    """Images trained with flips: average predictions over an image and its mirror image, at twice the cost."""
     strength: float = 1.0
     """light: scales rotation, shear, scale, shift, color and cutout; 0 is the weak view."""
     cutout: int | None = None
-    """Side of the square painted over, in pixels. By default: cutout and light, a quarter of the shorter side;
-    randaugment, a half (uniform: at most a half; fixed: none)."""
+    """Side of the cutout square in pixels. By default a quarter of the shorter side (cutout, light) or a half
+    (randaugment; uniform: at most a half; fixed: none)."""
     operations: int = 2
-    """randaugment: operations done to an image; 2 for CIFAR, 4 for Clothing1M in the paper."""
+    """randaugment: operations per image; the paper uses 2 for CIFAR and 4 for Clothing1M."""
     magnitude: int = 10
-    """randaugment: fixmatch: levels are below it; fixed: the level itself; of 10."""
+    """randaugment, out of 10: fixmatch: levels are below it; fixed: the level itself."""
     flavor: Flavor = "fixmatch"
-    """randaugment: how levels are drawn: fixmatch, uniform (TorchSSL, AugDesc) or fixed (RandAugment's own n, m)."""
+    """randaugment: how levels are drawn: fixmatch, uniform (TorchSSL, AugDesc) or fixed (the RandAugment paper)."""
     policy: Policy = "cifar10"
-    """autoaugment: which learned policy."""
+    """autoaugment: the learned policy."""
     dropout_weak: float = 0.1
-    """dropout, cached: share of the features set to 0 in the weak view."""
+    """dropout, cached: fraction of the features set to 0 in the weak view."""
     dropout_strong: float = 0.4
-    """dropout, cached: share of the features set to 0 in the strong view."""
+    """dropout, cached: fraction of the features set to 0 in the strong view."""
     noise: float = 0.0
     """dropout, cached, strong view only: Gaussian noise, in units of each feature's standard deviation."""
     mix: float = 0.0
-    """dropout, cached, strong view only: greatest weight of another row mixed in."""
+    """dropout, cached, strong view only: largest weight of another row mixed in."""
 
 
-def build(
+def build_views(
     config: ViewsConfig,
     *,
     image: bool,
@@ -84,76 +81,72 @@ def build(
     bank: npt.NDArray[np.float32] | None = None,
     cached: int = 0,
 ) -> Views:
-    """Return the views for samples of this shape.
+    """Return the views for samples of this shape; a UserError if the configuration does not fit them.
 
-    mean, std: images: per channel, in units of 0..1. Features: std per feature scales the noise; empty = plain noise.
-    bank: features: some rows [m, d] to mix with; needed if `mix` is not 0.
-    cached: features: how many views of each row are stored, half of them weak.
+    image: True for images [C, H, W], False for features [d].
+    mean, std: images: per channel, for pixels in 0..1. Features: std [d] scales the noise; empty: noise is not scaled.
+    bank: features: rows [m, d] to mix with; needed if `mix` is not 0.
+    cached: features: number of cached views of each row, the first half of them weak.
 
-    >>> views = build(ViewsConfig(), image=True, shape=(1, 8, 8), mean=(0.3,), std=(0.4,))
+    >>> views = build_views(ViewsConfig(), image=True, shape=(1, 8, 8), mean=(0.3,), std=(0.4,))
     >>> views.weak
     CropFlip(pad=1, flip=False, pad_mode='zero', size=None)
     """
-    _check(config, image, shape, mean, std, bank)
-    if config.mirror and not (image and config.weak != "none" and flips(config, shape)):
+    _check_names(config, image)
+    _check_ranges(config)
+    if image:
+        _check_images(config, shape, mean, std)
+    if config.mirror and not (image and config.weak != "none" and _flips(config, shape)):
         raise UserError(
-            "views.mirror predicts by mirror images too, but training shows none: it is for color images, or where "
-            "views.flip is true, and not where views.weak is none; --views.no-mirror switches it off"
+            "views.mirror averages predictions over mirror images, but training shows none: it needs color images or "
+            "views.flip = true, and a views.weak other than none; --views.no-mirror switches it off"
         )
-    if not image:
-        check_cached(config, cached)
-        feature_std = np.asarray(std, dtype=np.float32) if len(std) else None
-        weak_dropout = FeatureDropout(dropout=config.dropout_weak, feature_std=feature_std)
-        strong_dropout = FeatureDropout(
-            dropout=config.dropout_strong, noise=config.noise, mix=config.mix, feature_std=feature_std, bank=bank
-        )
+    if image:
         return Views(
-            weak=_feature_view(config.weak, weak_dropout, 0, cached // 2),
-            strong=_feature_view(config.strong, strong_dropout, cached // 2, cached // 2),
-            finish=AsFloat(),
+            weak=_crop(config, config.weak, shape),
+            strong=_strong_view(config, shape, tuple(mean)),
+            finish=Normalize(tuple(mean), tuple(std)),
+            center=Identity() if config.size is None else CenterCrop(config.size),
+            mirror=config.mirror,
         )
+    _check_features(config, shape, std, bank, cached)
+    feature_std = np.asarray(std, dtype=np.float32) if len(std) else None
+    weak_dropout = FeatureDropout(dropout=config.dropout_weak, feature_std=feature_std)
+    strong_dropout = FeatureDropout(
+        dropout=config.dropout_strong, noise=config.noise, mix=config.mix, feature_std=feature_std, bank=bank
+    )
     return Views(
-        weak=_weak(config, config.weak, shape),
-        strong=_strong(config, shape, tuple(mean)),
-        finish=Normalize(tuple(mean), tuple(std)),
-        center=Identity() if config.size is None else CenterCrop(config.size),
-        mirror=config.mirror,
+        weak=_feature_view(config.weak, weak_dropout, 0, cached // 2),
+        strong=_feature_view(config.strong, strong_dropout, cached // 2, cached // 2),
+        finish=AsFloat(),
     )
 
 
 def _feature_view(name: str, dropout: FeatureDropout, first: int, count: int) -> View:
     if name == "none":
         return Identity()
-    return Cached(first, count, dropout) if name == "cached" or (name == "auto" and count) else dropout
+    return CachedView(first, count, dropout) if name == "cached" or (name == "auto" and count) else dropout
 
 
-def check_cached(config: ViewsConfig, cached: int) -> None:
-    for key, name in (("weak", config.weak), ("strong", config.strong)):
-        if name == "cached" and not cached:
-            raise UserError(
-                f"views.{key} is cached, but the data has no views stored with it; `pars encode --views N` makes them"
-            )
-
-
-def flips(config: ViewsConfig, shape: tuple[int, ...]) -> bool:
-    """Whether crops of images of this shape are mirrored at random."""
+def _flips(config: ViewsConfig, shape: tuple[int, ...]) -> bool:
+    """Whether images of this shape are flipped at random."""
     return shape[0] > 1 if config.flip is None else config.flip
 
 
-def _weak(config: ViewsConfig, name: str, shape: tuple[int, ...]) -> Crop:
-    flip = flips(config, shape)
+def _crop(config: ViewsConfig, name: str, shape: tuple[int, ...]) -> Crop:
+    flip = _flips(config, shape)
     if name == "none":
         return Identity() if config.size is None else CenterCrop(config.size)
     if name == "resized-crop":
         return ResizedCrop(size=config.size or min(shape[1:]), flip=flip)
-    # A piece smaller than the image has places enough without padding.
+    # A crop smaller than the image has enough positions without padding.
     pad = (min(shape[1:]) // 8 if config.size is None else 0) if config.pad is None else config.pad
     return CropFlip(pad=pad, flip=flip, pad_mode=config.pad_mode, size=config.size)
 
 
-def _strong(config: ViewsConfig, shape: tuple[int, ...], mean: tuple[float, ...]) -> View:
+def _strong_view(config: ViewsConfig, shape: tuple[int, ...], mean: tuple[float, ...]) -> View:
     side = config.size or min(shape[1:])
-    base = _weak(config, config.weak, shape)
+    base = _crop(config, config.weak, shape)
     match config.strong:
         case "cutout":
             return Cutout(crop=base, mean=mean, side=side // 4 if config.cutout is None else config.cutout)
@@ -168,21 +161,17 @@ def _strong(config: ViewsConfig, shape: tuple[int, ...], mean: tuple[float, ...]
         case "autoaugment":
             return AutoAugment(crop=base, policy=config.policy)
         case name:
-            return _weak(config, name, shape)
+            return _crop(config, name, shape)
 
 
-def _check(
-    config: ViewsConfig,
-    image: bool,
-    shape: tuple[int, ...],
-    mean: Sequence[float],
-    std: Sequence[float],
-    bank: npt.NDArray[np.float32] | None,
-) -> None:
+def _check_names(config: ViewsConfig, image: bool) -> None:
     for key, name in (("weak", config.weak), ("strong", config.strong)):
-        if name in (FEATURE_VIEWS if image else IMAGE_VIEWS):
-            kind, right = ("images", IMAGE_VIEWS) if image else ("features", FEATURE_VIEWS)
-            raise UserError(f"views.{key}: {name} does not fit {kind}; auto, none or {', '.join(right)} would")
+        if name in (_FEATURE_VIEWS if image else _IMAGE_VIEWS):
+            kind, fitting = ("images", _IMAGE_VIEWS) if image else ("features", _FEATURE_VIEWS)
+            raise UserError(f"views.{key}: {name} does not fit {kind}; choose from: auto, none, {', '.join(fitting)}")
+
+
+def _check_ranges(config: ViewsConfig) -> None:
     for key in ("dropout_weak", "dropout_strong"):
         if not 0 <= getattr(config, key) < 1:
             raise UserError(f"views.{key} must be in [0, 1), got {getattr(config, key)}")
@@ -190,42 +179,56 @@ def _check(
         value = getattr(config, key)
         if value is not None and not value >= 0:
             raise UserError(f"views.{key} must not be negative, got {value}")
-    for key, most in LARGEST.items():
+    for key, most in _LARGEST.items():
         if getattr(config, key) > most:
             raise UserError(f"views.{key} must be at most {most}, got {getattr(config, key)}")
     if not 0 <= config.mix <= 1:
         raise UserError(f"views.mix must be in [0, 1], got {config.mix}")
-    if not image:
-        if len(std) not in (0, *shape[:1]):
-            raise UserError(f"std has {len(std)} values for features of shape {list(shape)}")
-        if config.mix > 0 and (bank is None or bank.shape[1:] != shape or not len(bank)):
-            got = "none" if bank is None else f"shape {list(bank.shape)}"
+
+
+def _check_features(
+    config: ViewsConfig,
+    shape: tuple[int, ...],
+    std: Sequence[float],
+    bank: npt.NDArray[np.float32] | None,
+    cached: int,
+) -> None:
+    if len(std) not in (0, *shape[:1]):
+        raise UserError(f"std has {len(std)} values for features of shape {list(shape)}")
+    if config.mix > 0 and (bank is None or bank.shape[1:] != shape or not len(bank)):
+        got = "none" if bank is None else f"shape {list(bank.shape)}"
+        raise UserError(f"views.mix = {config.mix} needs a bank of rows of shape {list(shape)} to mix with, got {got}")
+    for key, name in (("weak", config.weak), ("strong", config.strong)):
+        if name == "cached" and not cached:
             raise UserError(
-                f"views.mix = {config.mix} needs a bank of rows of shape {list(shape)} to mix with, got {got}"
+                f"views.{key} is cached, but the data has no cached views; `pars encode --views N` makes them"
             )
-        return
+
+
+def _check_images(config: ViewsConfig, shape: tuple[int, ...], mean: Sequence[float], std: Sequence[float]) -> None:
     if len(shape) != 3 or 0 in shape:
-        raise UserError(f"an image has shape [C, H, W], none of them 0, got {list(shape)}")
+        raise UserError(f"an image must have shape [C, H, W] without zeros, got {list(shape)}")
+    size = f"{shape[1]}×{shape[2]}"
     if config.strong in ("randaugment", "autoaugment"):
         if shape[0] not in (1, 3):
             raise UserError(
-                f"views.strong: {config.strong} knows gray images and those of three colors, these have {shape[0]} "
-                "channels; light would do"
+                f"views.strong: {config.strong} needs images of 1 or 3 channels, these have {shape[0]}; use light"
             )
         if max(shape[1:]) > LARGEST_SIDE:
             raise UserError(
-                f"views.strong: {config.strong} moves images of up to {LARGEST_SIDE} pixels a side, these have "
-                f"{shape[1]}×{shape[2]}; light would do, or smaller images"
+                f"views.strong: {config.strong} needs images of at most {LARGEST_SIDE} pixels per side, these have "
+                f"{size}; use light, or smaller images"
             )
     if len(mean) != shape[0] or len(std) != shape[0] or not all(s > 0 for s in std):
-        raise UserError(f"{shape[0]} channels need as many means and positive stds, got {list(mean)} and {list(std)}")
+        raise UserError(
+            f"{shape[0]} channels need one mean and one positive std each, got {list(mean)} and {list(std)}"
+        )
     if config.size is not None and not 1 <= config.size <= min(shape[1:]):
-        raise UserError(f"views.size = {config.size} does not fit images of {shape[1]}×{shape[2]} pixels")
+        raise UserError(f"views.size = {config.size} does not fit images of {size} pixels")
     for key, most in (("pad", min(shape[1:])), ("cutout", 2 * max(shape[1:]))):
         if (getattr(config, key) or 0) > most:
             raise UserError(
-                f"views.{key} = {getattr(config, key)} is more than images of {shape[1]}×{shape[2]} pixels can show; "
-                f"at most {most}"
+                f"views.{key} = {getattr(config, key)} is too large for images of {size} pixels; at most {most}"
             )
     if config.operations < 1:
         raise UserError(f"views.operations must be at least 1, got {config.operations}")
@@ -233,4 +236,38 @@ def _check(
     if not lowest <= config.magnitude <= 10:
         raise UserError(f"views.magnitude must be in {lowest}..10 for {config.flavor}, got {config.magnitude}")
     if config.pad_mode == "reflect" and config.pad is not None and config.pad >= min(shape[1:]):
-        raise UserError(f"views.pad = {config.pad} mirrors more than an image of {shape[1]}×{shape[2]} pixels has")
+        raise UserError(
+            f"views.pad = {config.pad} with pad_mode reflect must be smaller than the shorter side of {size} images"
+        )
+
+
+def caption(params: Params, row: int) -> list[str]:
+    """Describe what a view did to one image: one line per change, in order.
+
+    params: from `draw`. row: position of the image in the batch.
+
+    >>> from pars.augment.operations import operation_params
+    >>> caption(operation_params(np.array([[7, 5]]), np.array([[-12.0, 0.0]]), (3, 8, 8)), 0)
+    ['rotate -12']
+    """
+    lines = []
+    if "crop" in params:
+        lines.append("crop at {}, {}".format(*params["crop"][row].tolist()))
+    if "box" in params:
+        top, left, bottom, right = params["box"][row].tolist()
+        lines.append(f"box {bottom - top}×{right - left} at {top}, {left}")
+    if "flip" in params and params["flip"][row]:
+        lines.append("flip")
+    if "affine" in params:
+        lines.append("affine, color")
+    if "op" in params:
+        drawn = zip(params["op"][row].tolist(), params["amount"][row].tolist(), strict=True)
+        lines += [_describe_operation(OPERATIONS[op], amount) for op, amount in drawn if OPERATIONS[op] != "identity"]
+    if "cutout" in params:
+        top, _, bottom, _ = params["cutout"][row].tolist()
+        lines += [f"cutout {bottom - top}"] if bottom > top else []
+    return lines
+
+
+def _describe_operation(name: str, amount: float) -> str:
+    return name if name in _WITHOUT_AMOUNT else f"{name} {amount:.3g}"

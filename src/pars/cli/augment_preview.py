@@ -82,7 +82,7 @@ def images(source: str, root: str | None, first: int, count: int) -> Pixels:
 def preview(pixels: Pixels, config: ViewsConfig, *, first: int, copies: int, seed: int) -> list[list[Tile]]:
     """Per image: itself, its weak views, its strong views."""
     channels = pixels.shape[1]
-    views = augment.build(
+    views = augment.build_views(
         config, image=True, shape=tuple(pixels.shape[1:]), mean=(0.5,) * channels, std=(0.25,) * channels
     )
     rows = [[Tile(image, f"row {first + i}")] for i, image in enumerate(pixels)]

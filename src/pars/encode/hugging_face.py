@@ -1,4 +1,4 @@
-"""Networks of the transformers library, by name on the hub or by folder: `hf:NAME`, for texts and for images."""
+"""Networks of the transformers library for texts and images: `hf:NAME`, a name on the hub or a folder."""
 
 from __future__ import annotations
 
@@ -10,30 +10,31 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pars.encode.encoder import Encoder, Features, Kind, needed, weights_checksum
-from pars.encode.images import IMAGENET_MEAN, IMAGENET_STD, normalized, with_network
+from pars.encode.encoder import Encoder, Features, Kind, import_optional, weights_checksum
+from pars.encode.image_encoders import IMAGENET_MEAN, IMAGENET_STD, encode_with, normalize_images
 from pars.errors import UserError
 from pars.files import expanded
 
-INSTALL = "pip install 'pars-lnl[hf]'"
-LONGEST = 256  # tokens of a text that are read
+_INSTALL = "pip install 'pars-lnl[hf]'"
+_MAX_TOKENS = 256  # of a text; the rest is ignored
 
 
 def hugging_face(name: str, kind: Kind | None = None, size: int | None = None) -> Encoder:
-    """Texts: the mean over tokens (or what the model's pooling file says). Images: the pooled output, else the mean.
+    """Return an encoder from a model's output: of texts the mean over tokens, of images the pooled output.
 
-    `kind` decides for a model that reads both, such as CLIP. Code that comes with a model is never run.
+    The model's pooling file takes precedence for texts. Images without a pooled output get the mean over positions.
+    kind: for a model that reads both, such as CLIP. Code that comes with a model is never run.
     """
-    transformers = needed("transformers", f"the encoder hf:{name}", INSTALL)
+    transformers = import_optional("transformers", f"the encoder hf:{name}", _INSTALL)
     folder = expanded(name)
     source = str(folder.resolve()) if folder.is_dir() else name
     transformers.utils.logging.disable_progress_bar()
     try:
         model = transformers.AutoModel.from_pretrained(source, trust_remote_code=False).eval()
-    except Exception as error:  # no such name, no network, a damaged file: the library raises anything
+    except Exception as error:  # an unknown name, no connection, a damaged file: the library raises anything
         raise UserError(
-            f"hf:{name} cannot be loaded ({' '.join(str(error).split())[:300]}); a name on the hub and "
-            "a connection to it, or a folder with config.json and model.safetensors?"
+            f"hf:{name} cannot be loaded ({' '.join(str(error).split())[:300]}); expected a name on the hub and "
+            "a connection to it, or a folder with config.json and model.safetensors"
         ) from error
     both = hasattr(model, "get_image_features") and hasattr(model, "get_text_features")
     reads: Kind = kind if both and kind is not None else "image" if model.main_input_name == "pixel_values" else "text"
@@ -44,11 +45,11 @@ def hugging_face(name: str, kind: Kind | None = None, size: int | None = None) -
     }
     if reads == "text":
         tokenizer = transformers.AutoTokenizer.from_pretrained(source, trust_remote_code=False)
-        encode = _text(model, tokenizer, cls=_uses_first_token(Path(source)), both=both)
+        encode = _text_encode(model, tokenizer, cls=_uses_first_token(Path(source)), both=both)
         return Encoder(f"hf:{source}", "text", encode, identity=identity)
-    about = _about_images(source)
+    about = _image_preprocessing(source)
     config = getattr(model.config, "vision_config", model.config)
-    side = size or _side(about) or int(getattr(config, "image_size", None) or 224)
+    side = size or _image_side(about) or int(getattr(config, "image_size", None) or 224)
     mean, std = about.get("image_mean") or IMAGENET_MEAN, about.get("image_std") or IMAGENET_STD
 
     def network(pixels: Tensor) -> Tensor:
@@ -57,7 +58,7 @@ def hugging_face(name: str, kind: Kind | None = None, size: int | None = None) -
             return found if isinstance(found, Tensor) else _pooled(found)
         return _pooled(model(pixel_values=pixels))
 
-    function = with_network(network, lambda images: normalized(images, side, mean, std).contiguous())
+    function = encode_with(network, lambda images: normalize_images(images, side, mean, std).contiguous())
     return Encoder(f"hf:{source}", "image", function, size=side, identity=identity)
 
 
@@ -65,13 +66,13 @@ def _pooled(output: Any) -> Tensor:
     pooled = getattr(output, "pooler_output", None)
     if pooled is not None:
         return torch.as_tensor(pooled)
-    hidden = torch.as_tensor(output.last_hidden_state)  # tokens [n, t, d], or places [n, d, h, w]
+    hidden = torch.as_tensor(output.last_hidden_state)  # tokens [n, t, d], or positions [n, d, h, w]
     return hidden.mean(dim=1) if hidden.ndim == 3 else hidden
 
 
-def _text(model: Any, tokenizer: Any, *, cls: bool, both: bool) -> Any:
-    positions = getattr(model.config, "max_position_embeddings", None) or LONGEST
-    longest = min(LONGEST, int(getattr(tokenizer, "model_max_length", LONGEST)), positions)
+def _text_encode(model: Any, tokenizer: Any, *, cls: bool, both: bool) -> Any:
+    positions = getattr(model.config, "max_position_embeddings", None) or _MAX_TOKENS
+    longest = min(_MAX_TOKENS, int(getattr(tokenizer, "model_max_length", _MAX_TOKENS)), positions)
 
     @torch.inference_mode()
     def encode(texts: Sequence[str]) -> Features:
@@ -80,15 +81,15 @@ def _text(model: Any, tokenizer: Any, *, cls: bool, both: bool) -> Any:
             found = model.get_text_features(**tokens)
             return (found if isinstance(found, Tensor) else _pooled(found)).float().numpy()
         hidden = model(**tokens).last_hidden_state.float()
-        return (hidden[:, 0] if cls else mean_of_tokens(hidden, tokens["attention_mask"])).numpy()
+        return (hidden[:, 0] if cls else _mean_over_tokens(hidden, tokens["attention_mask"])).numpy()
 
     return encode
 
 
-def mean_of_tokens(hidden: Tensor, mask: Tensor) -> Tensor:
-    """Shapes: hidden [n, t, d], mask [n, t] -> [n, d].
+def _mean_over_tokens(hidden: Tensor, mask: Tensor) -> Tensor:
+    """Return the mean over the tokens of a mask. Shapes: hidden [n, t, d], mask [n, t] -> [n, d].
 
-    >>> mean_of_tokens(torch.tensor([[[1.0], [3.0], [99.0]]]), torch.tensor([[1, 1, 0]]))
+    >>> _mean_over_tokens(torch.tensor([[[1.0], [3.0], [99.0]]]), torch.tensor([[1, 1, 0]]))
     tensor([[2.]])
     """
     weight = mask[:, :, None].to(hidden.dtype)
@@ -96,7 +97,7 @@ def mean_of_tokens(hidden: Tensor, mask: Tensor) -> Tensor:
 
 
 def _uses_first_token(folder: Path) -> bool:
-    """Does a sentence-transformers model say that its first token stands for the text?"""
+    """Whether the pooling file of a sentence-transformers model selects the first token."""
     try:
         pooling = json.loads((folder / "1_Pooling" / "config.json").read_text(encoding="utf-8"))
         return bool(pooling.get("pooling_mode_cls_token")) and not pooling.get("pooling_mode_mean_tokens")
@@ -104,9 +105,9 @@ def _uses_first_token(folder: Path) -> bool:
         return False
 
 
-def _about_images(source: str) -> dict[str, Any]:
-    """The model's own preprocessing; its values, not its code, which would want torchvision."""
-    transformers = needed("transformers", f"the encoder hf:{source}", INSTALL)
+def _image_preprocessing(source: str) -> dict[str, Any]:
+    """Return the model's preprocessing values; its own code is not used, because it needs torchvision."""
+    transformers = import_optional("transformers", f"the encoder hf:{source}", _INSTALL)
     try:
         about, _ = transformers.ImageProcessingMixin.get_image_processor_dict(source)
         return dict(about)
@@ -114,7 +115,7 @@ def _about_images(source: str) -> dict[str, Any]:
         return {}
 
 
-def _side(about: dict[str, Any]) -> int | None:
+def _image_side(about: dict[str, Any]) -> int | None:
     for key in ("crop_size", "size"):
         value = about.get(key)
         if isinstance(value, int):

@@ -1,7 +1,18 @@
-"""The job of `pars encode`: every row once, its views, resumable at any moment and with the same outcome."""
+"""`encode_table`: encode every row once into a file or folder, resumable at any moment with the same result.
+
+While it runs, the features are in a working folder OUT.part:
+
+job.json    everything that the result depends on
+done.json   number of finished rows of each array
+*.npy       the arrays, written through memory maps
+encoder/    the saved encoder
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -9,26 +20,36 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pars.data import Table
-from pars.encode.batch import StoredViews, check_kinds, encode_batch
 from pars.encode.encoder import Encoder
-from pars.encode.memory import batch_size, free_memory
-from pars.encode.rows import checksum, columns_checksum
-from pars.encode.saved import FILE, description, load_encoder, save_encoder
-from pars.encode.store import Store
+from pars.encode.registry import ENCODER_FILE, describe_encoder, load_encoder, save_encoder
+from pars.encode.rows import batch_size, check_kind, encode_batch, free_memory, table_checksum, values_checksum
+from pars.encode.views import CachedViewsConfig
 from pars.errors import UserError
+from pars.files import PART, guarded, write_atomically, write_text
 
 SAVE_SECONDS = 5.0
+_ENCODER_FOLDER = "encoder"
+_ARRAYS = ("x", "x_views", "x_test")
 
 
 @dataclass
 class Progress:
-    """Who is told. `start` gets all rows and those done; `step` rows just done; `stopped` says whether to stop."""
+    """Callbacks: `start` gets the number of all and of finished rows, `step` the number of rows just encoded.
+
+    `stopped` returns whether to stop after the current batch.
+    """
 
     start: Callable[[int, int], None] = lambda total, done: None
     step: Callable[[int], None] = lambda rows: None
     stopped: Callable[[], bool] = lambda: False
+
+
+def check_output_path(out: Path) -> None:
+    """Raise a UserError unless OUT can be written or resumed. Changes nothing on disk."""
+    _WorkFolder(out).check_free()
 
 
 def encode_table(
@@ -37,106 +58,110 @@ def encode_table(
     encoder: Encoder,
     *,
     test: Table | None = None,
-    views: StoredViews | None = None,
+    views: CachedViewsConfig | None = None,
     batch: int | None = None,
     progress: Progress | None = None,
 ) -> bool:
-    """Encode a table into OUT (.npz, or a folder of .npy); whether it was finished, not stopped.
+    """Encode a table into OUT (.npz, or a folder of .npy files). Return True when finished, False when stopped.
 
-    Training rows get their plain features (x) and `views.count` weak and strong ones (x_views), test rows plain ones.
-    A call that was stopped or killed is gone on with by the same call; on other rows, or with another encoder or other
-    views, that is refused. Rows are encoded in batches of the same size then, so that the outcome has the same bytes.
+    Training rows get their plain features (x) and those of `views.count` weak and strong views (x_views), test rows
+    plain ones (x_test). Call it again with the same arguments to resume; other rows, another encoder or other views are
+    refused. A resumed call uses the batch size of the first one, so that the result has the same bytes.
     """
-    views, progress = views or StoredViews(), progress or Progress()
-    _check(train, test, encoder, views, batch)
-    store = Store(out)
-    store.check_free()
-    then = store.recorded_job()
-    fitted = _fitted(store, train, encoder)
-    job = _job(train, test, fitted, views)
-    if then is None:
+    views, progress = views or CachedViewsConfig(), progress or Progress()
+    _check_arguments(train, test, encoder, views, batch)
+    work = _WorkFolder(out)
+    work.check_free()
+    recorded = work.recorded_job()
+    fitted = _fit_or_load(work, train, encoder)
+    job = _describe_job(train, test, fitted, views)
+    if recorded is None:
         job["batch"] = batch or batch_size(fitted, free_memory())
         job["features"] = encode_batch(train, 0, 1, fitted, views)[0].shape[1]
     else:
-        _check_same(job, then, store, batch)
-        job = then
-    done = store.begin(job, _shapes(train, test, job["features"], views))
-    if fitted.can_be_named and not (store.encoder / FILE).exists():
-        save_encoder(fitted, store.encoder)
+        _check_same_job(job, recorded, work, batch)
+        job = recorded
+    done = work.begin(job, _array_shapes(train, test, job["features"], views))
+    if fitted.saveable and not (work.encoder / ENCODER_FILE).exists():
+        save_encoder(fitted, work.encoder)
 
     def encode(name: str, table: Table, start: int, stop: int) -> None:
-        plain, seen = encode_batch(table, start, stop, fitted, views if name == "x" else StoredViews())
-        store.maps[name][start:stop] = plain
-        if seen.shape[1]:
-            store.maps["x_views"][start:stop] = seen
+        plain, viewed = encode_batch(table, start, stop, fitted, views if name == "x" else CachedViewsConfig())
+        work.maps[name][start:stop] = plain
+        if viewed.shape[1]:
+            work.maps["x_views"][start:stop] = viewed
 
     tables = {"x": train} | ({} if test is None else {"x_test": test})
-    if not _run(store, done, tables, encode, job["batch"], progress):
+    if not _run(work, done, tables, encode, job["batch"], progress):
         return False
-    store.finish(_labels(train, test))
+    work.finish(_label_arrays(train, test))
     return True
 
 
-def _check(train: Table, test: Table | None, encoder: Encoder, views: StoredViews, batch: int | None) -> None:
-    check_kinds(encoder, views, *((train,) if test is None else (train, test)))
+def _check_arguments(
+    train: Table, test: Table | None, encoder: Encoder, views: CachedViewsConfig, batch: int | None
+) -> None:
+    check_kind(encoder, views, *((train,) if test is None else (train, test)))
     if batch is not None and batch < 1:
         raise UserError(f"batch: {batch}, expected at least 1")
     if test is not None and test.classes != train.classes:
         raise UserError(f"{test.source} has other classes than {train.source}: {test.classes} and {train.classes}")
 
 
-def _fitted(store: Store, train: Table, encoder: Encoder) -> Encoder:
-    """The encoder that has seen the training texts; the one that was saved where the job goes on."""
+def _fit_or_load(work: _WorkFolder, train: Table, encoder: Encoder) -> Encoder:
+    """Return the encoder fitted to the training texts; when resuming, the saved one."""
     if encoder.fit is None:
         return encoder
-    saved = store.job.exists() and (store.encoder / FILE).exists()
-    return load_encoder(store.encoder) if saved else encoder.fitted(train.texts or [])
+    saved = work.job.exists() and (work.encoder / ENCODER_FILE).exists()
+    return load_encoder(work.encoder) if saved else encoder.fitted(train.texts or [])
 
 
-def _job(train: Table, test: Table | None, encoder: Encoder, views: StoredViews) -> dict[str, Any]:
-    """What decides the outcome, as JSON values."""
+def _describe_job(train: Table, test: Table | None, encoder: Encoder, views: CachedViewsConfig) -> dict[str, Any]:
+    """Return everything that the result depends on, as JSON values."""
     return {
-        "encoder": description(encoder),
-        "train": _described(train),
-        "test": None if test is None else _described(test),
+        "encoder": describe_encoder(encoder),
+        "train": _describe_table(train),
+        "test": None if test is None else _describe_table(test),
         "views": {"count": views.count, "seed": views.seed, "config": asdict(views.config)},
     }
 
 
-def _described(table: Table) -> dict[str, Any]:
+def _describe_table(table: Table) -> dict[str, Any]:
     labels = [*table.labels.tolist(), *([] if table.true_labels is None else table.true_labels.tolist())]
     return {
         "rows": len(table),
-        "rows_blake2b": checksum(table),
-        "labels_blake2b": columns_checksum([*labels, *table.classes, *table.ids]),
+        "rows_blake2b": table_checksum(table),
+        "labels_blake2b": values_checksum([*labels, *table.classes, *table.ids]),
     }
 
 
-def _check_same(now: Mapping[str, Any], then: Mapping[str, Any], store: Store, batch: int | None) -> None:
-    for key, value in now.items():
-        if then.get(key) != value:
-            different = _difference(then.get(key), value)
+def _check_same_job(job: Mapping[str, Any], recorded: Mapping[str, Any], work: _WorkFolder, batch: int | None) -> None:
+    for key, value in job.items():
+        if recorded.get(key) != value:
+            different = _first_difference(recorded.get(key), value)
             raise UserError(
-                f"{store.work} was begun with another {key} ({different}); the same command goes on with it, "
-                "or remove it to begin again"
+                f"{work.folder} was started with a different {key} ({different}); run the command it was started with "
+                "to resume, or remove it to start again"
             )
-    if type(then.get("batch")) is not int or type(then.get("features")) is not int:
-        raise UserError(f"{store.job} is damaged; remove {store.work} to begin again")
-    if batch is not None and batch != then["batch"]:
+    if type(recorded.get("batch")) is not int or type(recorded.get("features")) is not int:
+        raise UserError(f"{work.job} is damaged; remove {work.folder} to start again")
+    if batch is not None and batch != recorded["batch"]:
         raise UserError(
-            f"{store.work} was begun with batches of {then['batch']}, not {batch}; remove it to begin again"
+            f"{work.folder} was started with batches of {recorded['batch']}, not {batch}; remove it to start again"
         )
 
 
-def _difference(then: Any, now: Any) -> str:
-    if isinstance(then, dict) and isinstance(now, dict):
+def _first_difference(recorded: Any, now: Any) -> str:
+    if isinstance(recorded, dict) and isinstance(now, dict):
         for key in now:
-            if then.get(key) != now[key]:
-                return f"{key}: {_difference(then.get(key), now[key])}"
-    return f"then {str(then)[:80]}, now {str(now)[:80]}"
+            if recorded.get(key) != now[key]:
+                return f"{key}: {_first_difference(recorded.get(key), now[key])}"
+    return f"then {str(recorded)[:80]}, now {str(now)[:80]}"
 
 
-def _shapes(train: Table, test: Table | None, features: int, views: StoredViews) -> dict[str, tuple[int, ...]]:
+def _array_shapes(
+    train: Table, test: Table | None, features: int, views: CachedViewsConfig
+) -> dict[str, tuple[int, ...]]:
     shapes: dict[str, tuple[int, ...]] = {"x": (len(train), features)}
     if views.count:
         shapes["x_views"] = (len(train), 2 * views.count, features)
@@ -146,34 +171,34 @@ def _shapes(train: Table, test: Table | None, features: int, views: StoredViews)
 
 
 def _run(
-    store: Store,
+    work: _WorkFolder,
     done: dict[str, int],
     tables: Mapping[str, Table],
     encode: Callable[..., None],
     batch: int,
-    at: Progress,
+    progress: Progress,
 ) -> bool:
-    """Encode what is not done yet; whether it was finished, not stopped."""
-    at.start(sum(map(len, tables.values())), sum(done[name] for name in tables))
+    """Encode the rows that are not done yet. Return True when finished, False when stopped."""
+    progress.start(sum(map(len, tables.values())), sum(done[name] for name in tables))
     saved_at = time.monotonic()
     for name, table in tables.items():
         for start in range(done[name], len(table), batch):
             stop = min(start + batch, len(table))
             encode(name, table, start, stop)
             done[name] = stop
-            at.step(stop - start)
-            stopped = at.stopped() and any(done[part] < len(rows) for part, rows in tables.items())
+            progress.step(stop - start)
+            stopped = progress.stopped() and any(done[part] < len(rows) for part, rows in tables.items())
             if stopped or time.monotonic() - saved_at > SAVE_SECONDS:
-                store.save(done)
+                work.save(done)
                 saved_at = time.monotonic()
             if stopped:
                 return False
-    store.save(done)
+    work.save(done)
     return True
 
 
-def _labels(train: Table, test: Table | None) -> dict[str, Any]:
-    """What is stored beside the features: labels where there are any, names of classes and rows."""
+def _label_arrays(train: Table, test: Table | None) -> dict[str, Any]:
+    """Return the arrays stored beside the features: row ids, and labels with class names if there are any."""
     out: dict[str, Any] = {"ids": np.array(train.ids, dtype=np.str_)}
     if (train.labels >= 0).any():
         out |= {"y": train.labels, "classes": np.array(train.classes, dtype=np.str_)}
@@ -182,3 +207,125 @@ def _labels(train: Table, test: Table | None) -> dict[str, Any]:
         if test is not None:
             out["y_test"] = test.labels
     return out
+
+
+class _WorkFolder:
+    """The working folder OUT.part of a job; `finish` makes OUT from it.
+
+    OUT is the same folder under its final name, or an .npz file made of it. A folder is read as memory maps, so it may
+    be larger than memory; an .npz is a single file and is read whole.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self.folder = out.with_name(out.name + PART)
+        self.job, self.done = self.folder / "job.json", self.folder / "done.json"
+        self.encoder = self.folder / _ENCODER_FOLDER
+        self.maps: dict[str, np.memmap[Any, np.dtype[np.float32]]] = {}
+
+    @property
+    def is_file(self) -> bool:
+        """Whether OUT is an .npz file."""
+        return self.out.suffix == ".npz"
+
+    @property
+    def final_encoder(self) -> Path:
+        """Final folder of the encoder: beside the .npz file, or inside the folder."""
+        return self.out.with_suffix(".encoder") if self.is_file else self.out / _ENCODER_FOLDER
+
+    def check_free(self) -> None:
+        """Raise a UserError if OUT exists, or OUT.part is something else than a job that can be resumed."""
+        if not self.out.parent.is_dir():
+            raise UserError(f"{self.out}: the folder {self.out.parent} does not exist")
+        if self.job.exists():
+            return
+        for path in {self.out, self.final_encoder}:
+            if path.exists():
+                raise UserError(f"{path} exists already; remove it, or choose another name")
+        ours = {self.done.name, _ENCODER_FOLDER, *(f"{name}.npy" for name in _ARRAYS)}
+        if self.folder.exists() and not (
+            self.folder.is_dir() and all(p.name in ours or p.suffix == PART for p in self.folder.iterdir())
+        ):
+            raise UserError(f"{self.folder} is not an unfinished job; remove it, or choose another name")
+
+    def recorded_job(self) -> dict[str, Any] | None:
+        """Return the description of the unfinished job; None if there is none."""
+        return self._read_json(self.job) if self.job.exists() else None
+
+    def begin(self, job: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+        """Create the files, or open those of the unfinished job; return the number of finished rows of each array."""
+        if self.job.exists() and self.done.exists():
+            done = self._read_json(self.done)
+            if any(type(done.get(name)) is not int or not 0 <= done[name] <= shapes[name][0] for name in shapes):
+                raise UserError(f"{self.done} is damaged; remove {self.folder} to start again")
+            self._open_arrays(shapes)
+            return {name: done[name] for name in shapes}
+        with guarded(self.folder):
+            if not self.job.exists() and self.folder.exists():
+                shutil.rmtree(self.folder)  # left by a call that was killed while it began or ended
+            self.folder.mkdir(exist_ok=True)
+            write_text(self.job, json.dumps(job, indent=1) + "\n")
+            for name, shape in shapes.items():
+                self.maps[name] = np.lib.format.open_memmap(self._array_file(name), "w+", np.float32, shape)
+                _allocate(self._array_file(name))
+        self.save(dict.fromkeys(shapes, 0))
+        return dict.fromkeys(shapes, 0)
+
+    def save(self, done: Mapping[str, int]) -> None:
+        """Flush the rows, then record them as finished."""
+        with guarded(self.folder):
+            for array in self.maps.values():
+                array.flush()
+        write_text(self.done, json.dumps(dict(done)) + "\n")
+
+    def finish(self, more: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Make OUT from the arrays and `more`. If killed in between, the next call finishes it the same way."""
+        if self.is_file:
+            arrays: dict[str, Any] = {**self.maps, **more}
+
+            def write(beside: Path) -> None:
+                with beside.open("wb") as file:
+                    np.savez(file, **arrays)
+
+            if self.encoder.exists():
+                shutil.copytree(self.encoder, self.final_encoder, dirs_exist_ok=True)
+            write_atomically(self.out, write)
+            self.maps = {}
+            self.job.unlink()  # first: without it the next call knows that the rest can be deleted
+            shutil.rmtree(self.folder)
+            return
+        for name, array in more.items():
+            with guarded(self.folder):
+                np.save(self._array_file(name), array, allow_pickle=False)
+        self.maps = {}
+        self.folder.rename(self.out)
+
+    def _read_json(self, path: Path) -> dict[str, Any]:
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            if isinstance(content, dict):
+                return content
+        except (OSError, ValueError, RecursionError):
+            pass
+        raise UserError(f"{path} is damaged; remove {self.folder} to start again")
+
+    def _array_file(self, name: str) -> Path:
+        return self.folder / f"{name}.npy"
+
+    def _open_arrays(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        for name, shape in shapes.items():
+            file = self._array_file(name)
+            try:
+                found = np.lib.format.open_memmap(file, "r+")
+            except (OSError, ValueError) as error:
+                raise UserError(f"{file} is damaged ({error}); remove {self.folder} to start again") from None
+            if found.shape != shape or found.dtype != np.float32:
+                raise UserError(f"{file} has shape {list(found.shape)}, expected {list(shape)}")
+            self.maps[name] = found
+
+
+def _allocate(path: Path) -> None:
+    """Allocate the disk space of a file now: writing to a memory map on a full disk would kill the process."""
+    if hasattr(os, "posix_fallocate"):
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)

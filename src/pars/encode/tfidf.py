@@ -1,4 +1,4 @@
-"""Texts without any network: TF-IDF of words and pieces of words, then a truncated SVD (latent semantic analysis)."""
+"""TF-IDF of words and character n-grams, then a truncated SVD (latent semantic analysis): texts without a network."""
 
 from __future__ import annotations
 
@@ -16,34 +16,37 @@ from pars.encode.encoder import Encoder, Features
 from pars.errors import UserError
 from pars.files import write_atomically, write_text
 
-FEATURES = 50_000  # of each kind, the most frequent ones
-DIMENSIONS = 512  # at most
-ROWS_PER_DIMENSION, LEAST = 4, 32  # with nearly as many directions as texts a network learns every label by heart
-VOCABULARY, TENSORS = "vocabulary.json", "tfidf.safetensors"
-# Pieces of words help where a language bends its words, where people mistype, and where no blanks divide words.
-KINDS: dict[str, dict[str, Any]] = {
+VOCABULARY_FILE, TENSORS_FILE = "vocabulary.json", "tfidf.safetensors"
+_MAX_TERMS = 50_000  # of each kind, the most frequent ones
+_MAX_DIMENSIONS = 512
+_ROWS_PER_DIMENSION, _MIN_DIMENSIONS = 4, 32  # with nearly as many dimensions as texts a network memorizes every label
+# Character n-grams help with inflected words, typing errors, and languages without spaces between words.
+_TERM_KINDS: dict[str, dict[str, Any]] = {
     "words": {"analyzer": "word", "ngram_range": (1, 2), "token_pattern": r"(?u)\b\w+\b"},
     "pieces": {"analyzer": "char_wb", "ngram_range": (3, 5)},
 }
 
 
-def tfidf(dimensions: int = DIMENSIONS) -> Encoder:
-    """The encoder before it has seen training texts: `fit` returns the one to use.
+def tfidf(dimensions: int = _MAX_DIMENSIONS) -> Encoder:
+    """Return the encoder before it is fitted; its `fitted(texts)` returns the one to use.
 
     >>> encoder = tfidf(dimensions=2).fitted(["a cat sat", "a dog sat", "the cat ran", "the dog ran"])
     >>> encoder.encode(["a cat sat", "a dog sat"]).shape
     (2, 2)
     """
 
-    def not_yet(texts: Sequence[str]) -> Features:
-        raise UserError('tfidf learns its words from training texts first: encoder("tfidf").fitted(texts)')
+    def not_fitted(texts: Sequence[str]) -> Features:
+        raise UserError('tfidf must be fitted to training texts first: encoder("tfidf").fitted(texts)')
 
-    return Encoder("tfidf", "text", not_yet, batch=512, fit=lambda texts: fit(texts, dimensions).encoder())
+    return Encoder("tfidf", "text", not_fitted, batch=512, fit=lambda texts: fit_tfidf(texts, dimensions).encoder())
 
 
 @dataclass(frozen=True, eq=False)
 class TfIdf:
-    """words, pieces: the vocabulary in order; idf [w + p]; components [dimensions, w + p]."""
+    """The fitted parameters: vocabularies of w words and p character n-grams (pieces), weights and directions.
+
+    Shapes: idf [w + p], components [dimensions, w + p].
+    """
 
     words: tuple[str, ...]
     pieces: tuple[str, ...]
@@ -51,6 +54,7 @@ class TfIdf:
     components: npt.NDArray[np.float32]
 
     def encoder(self) -> Encoder:
+        """Return the encoder with these parameters."""
         from scipy.sparse import hstack
         from sklearn.preprocessing import normalize
 
@@ -71,26 +75,27 @@ class TfIdf:
         return Encoder("tfidf", "text", encode, batch=512, identity=identity, save=self.save, source=self)
 
     def save(self, folder: Path) -> None:
+        """Write the vocabularies as JSON and the arrays as safetensors."""
         from safetensors.numpy import save_file
 
         words = {"words": self.words, "pieces": self.pieces}
-        write_text(folder / VOCABULARY, json.dumps(words, ensure_ascii=False) + "\n")
+        write_text(folder / VOCABULARY_FILE, json.dumps(words, ensure_ascii=False) + "\n")
         tensors = {"idf": self.idf, "components": np.ascontiguousarray(self.components)}
-        write_atomically(folder / TENSORS, lambda beside: save_file(tensors, beside))
+        write_atomically(folder / TENSORS_FILE, lambda beside: save_file(tensors, beside))
 
     @classmethod
     def load(cls, folder: Path) -> TfIdf:
-        """A UserError where the two files do not fit together."""
+        """Return the parameters saved in a folder; a UserError if the two files do not fit together."""
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
 
         try:
-            words = json.loads((folder / VOCABULARY).read_text(encoding="utf-8"))
-            tensors = load_file(folder / TENSORS)
+            words = json.loads((folder / VOCABULARY_FILE).read_text(encoding="utf-8"))
+            tensors = load_file(folder / TENSORS_FILE)
             vocabularies = (tuple(words["words"]), tuple(words["pieces"]))
             idf, components = tensors["idf"], tensors["components"]
         except FileNotFoundError as error:
-            raise UserError(f"{folder}: {Path(error.filename or VOCABULARY).name} is missing") from None
+            raise UserError(f"{folder}: {Path(error.filename or VOCABULARY_FILE).name} is missing") from None
         except (OSError, ValueError, KeyError, TypeError, SafetensorError, RecursionError) as error:
             raise UserError(f"{folder}: the saved TF-IDF encoder is damaged ({error!r})") from None
         width = sum(map(len, vocabularies))
@@ -101,52 +106,52 @@ class TfIdf:
             or not all(isinstance(word, str) for word in entries)
             or any(len(set(v)) < len(v) for v in vocabularies)
         ):
-            raise UserError(f"{folder}: {VOCABULARY} has {width} entries, which does not fit {TENSORS}")
+            raise UserError(f"{folder}: {VOCABULARY_FILE} has {width} entries, which does not fit {TENSORS_FILE}")
         if not np.isfinite(idf).all() or not np.isfinite(components).all():
-            raise UserError(f"{folder}: {TENSORS} holds values that are not finite")
+            raise UserError(f"{folder}: {TENSORS_FILE} contains values that are not finite")
         return cls(*vocabularies, idf, components)
 
 
-def fit(texts: Sequence[str], dimensions: int = DIMENSIONS) -> TfIdf:
-    """Learn vocabulary, weights and directions from training texts; the same texts give the same encoder."""
+def fit_tfidf(texts: Sequence[str], dimensions: int = _MAX_DIMENSIONS) -> TfIdf:
+    """Return vocabularies, weights and directions learned from training texts; deterministic."""
     from scipy.sparse import hstack
     from sklearn.decomposition import TruncatedSVD
 
     blocks, vocabularies, idf = [], {}, []
-    for kind in KINDS:
-        vectorizer = _vectorizer(kind, min_df=2 if len(texts) >= 50 else 1, max_features=FEATURES)
+    for kind in _TERM_KINDS:
+        vectorizer = _vectorizer(kind, min_df=2 if len(texts) >= 50 else 1, max_features=_MAX_TERMS)
         try:
             blocks.append(vectorizer.fit_transform(texts))
-        except ValueError:  # nothing occurs often enough
+        except ValueError:  # no term occurs often enough
             vocabularies[kind] = ()
             continue
         vocabularies[kind] = tuple(vectorizer.get_feature_names_out().tolist())
         idf.append(vectorizer.idf_)
     if not blocks:
-        raise UserError(
-            f"{len(texts)} texts share no word, so nothing can be learned from their words; are they empty?"
-        )
+        raise UserError(f"no word occurs often enough in {len(texts)} texts to learn from; are they empty?")
     counts = hstack(blocks).tocsr()
-    dimensions = min(dimensions, max(LEAST, len(texts) // ROWS_PER_DIMENSION), min(counts.shape) - 1)
+    dimensions = min(dimensions, max(_MIN_DIMENSIONS, len(texts) // _ROWS_PER_DIMENSION), min(counts.shape) - 1)
     if dimensions < 1:
-        raise UserError("texts of a single word among them: expected at least two different words and two texts")
+        raise UserError("expected at least two texts and two different words in them")
     svd = TruncatedSVD(dimensions, random_state=0).fit(counts)
-    components = (rotation(dimensions) @ svd.components_).astype(np.float32)
+    components = (_rotation(dimensions) @ svd.components_).astype(np.float32)
     return TfIdf(vocabularies["words"], vocabularies["pieces"], np.concatenate(idf).astype(np.float32), components)
 
 
-def rotation(dimensions: int) -> npt.NDArray[np.float64]:
-    """A fixed orthogonal matrix [d, d].
+def _rotation(dimensions: int) -> npt.NDArray[np.float64]:
+    """Return a fixed random orthogonal matrix [d, d].
 
-    The directions of an SVD come in order of how much they say. Standardized one by one, as features are before
-    training, the last of them, mere noise, would count as much as the first. Rotated at random, all are alike, as those
-    of a network are, and distances stay what they were.
+    The directions of an SVD are sorted by variance. Features are standardized before training, which would give the
+    last directions, mostly noise, as much weight as the first. After a random rotation all directions have similar
+    variance, as the features of a network have, and distances are unchanged.
     """
     square = seeds.generator(0, "tfidf/rotation").standard_normal((dimensions, dimensions))
     return np.linalg.qr(square).Q
 
 
 def _vectorizer(kind: str, **options: Any) -> Any:
-    from sklearn.feature_extraction.text import TfidfVectorizer  # here: importing scikit-learn takes a second or two
+    from sklearn.feature_extraction.text import (
+        TfidfVectorizer,  # here, because importing scikit-learn takes a second or two
+    )
 
-    return TfidfVectorizer(sublinear_tf=True, **KINDS[kind], **options)
+    return TfidfVectorizer(sublinear_tf=True, **_TERM_KINDS[kind], **options)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from pars import seeds
-from pars.augment import Views, source
+from pars.augment import Views, gather_rows
 from pars.engine.order import Rows
 from pars.engine.predict import BATCH
 from pars.method_api import Batch, Network, Sweep, ViewName, features_of, head_of
@@ -68,7 +68,7 @@ class Feed:
     def _view(self, index: Tensor, stream: str, name: str, epoch: int, step: int) -> Tensor:
         view = self.views.weak if name == "weak" else self.views.strong
         params = view.draw(seeds.generator(self.seed, stream, epoch, step), len(index), tuple(self.inputs.shape[1:]))
-        return self.views.finish(view.apply(source(self.inputs, self.cached, index, params), params))
+        return self.views.finish(view.apply(gather_rows(self.inputs, self.cached, index, params), params))
 
 
 def as_tensor(array: npt.NDArray[Any]) -> Tensor:

@@ -23,7 +23,7 @@ from pars.engine.meters import EpochMeter
 from pars.engine.order import Scheduled
 from pars.engine.trainer import Trainer
 from pars.method_api import Method
-from pars.models import ModelConfig, build
+from pars.models import ModelConfig, build_model
 
 LABELED, BATCH = 512, 128  # labeled rows of the miniature, in steps of so many
 LARGEST = 50_000  # rows, with the unlabeled ones
@@ -90,7 +90,7 @@ class Miniature(Trainer):
         n = min(LARGEST, round(LABELED * rows.every / rows.labeled))
         inputs = 10 * np.random.default_rng(0).standard_normal((n, N_FEATURES)).astype(np.float32)
         tiny = ModelConfig(name="mlp", hidden=(8,))
-        networks = [build(tiny, (N_FEATURES,), k, seed=0) for _ in range(method.networks)]
+        networks = [build_model(tiny, (N_FEATURES,), k, seed=0) for _ in range(method.networks)]
         with torch.no_grad():
             predicted = networks[0](torch.from_numpy(inputs)).argmax(dim=1).numpy()
         index = np.arange(n)
@@ -100,7 +100,7 @@ class Miniature(Trainer):
             method=method,
             data=Dataset("miniature", Split(inputs, labels), None, tuple(map(str, range(k)))),
             networks=networks,
-            views=augment.build(off, image=False, shape=(N_FEATURES,), mean=(), std=()),
+            views=augment.build_views(off, image=False, shape=(N_FEATURES,), mean=(), std=()),
             config=TrainConfig(epochs=epochs, batch_size=BATCH, lr=0.0, weight_decay=0.0, dynamics_every=0),
             seed=0,
         )

@@ -98,9 +98,9 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         opened = opened_first(self, X)
         labels, classes = read_labels(self, y, opened, self.unlabeled)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        rows, preparation = fit_rows(self, opened, seed)
-        if preparation is not None and preparation.note:
-            warnings.warn(preparation.note, EncoderChosenWarning, stacklevel=2)
+        rows, preprocessor = fit_rows(self, opened, seed)
+        if preprocessor is not None and preprocessor.note:
+            warnings.warn(preprocessor.note, EncoderChosenWarning, stacklevel=2)
         dataset = replace(rows, train=replace(rows.train, labels=labels), classes=tuple(map(str, classes)))
         with torch.random.fork_rng(), usual_signals():
             training = train_dataset(
@@ -112,7 +112,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         self.classes_, self.config_, self.trials_ = classes, training.config, training.trials
         self.dynamics_ = training.dynamics()
-        self.model_, self.preparation_ = training.trained.classifier(), preparation
+        self.model_, self.preprocessor_ = training.trained.classifier(), preprocessor
         self._record(training)
         return self
 
@@ -136,7 +136,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> npt.NDArray[np.float32]:
         """Probabilities [n, K], columns in the order of classes_."""
         check_is_fitted(self)
-        rows = read_rows(self, X, self.preparation_)
+        rows = read_rows(self, X, self.preprocessor_)
         return self.model_.on(self.device).predict_proba(rows, "X").numpy()  # type: ignore[arg-type]
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
@@ -164,7 +164,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _features(self, X: Any) -> npt.NDArray[Any]:
         """The rows of fit as the network saw them."""
-        rows, model = read_rows(self, X, self.preparation_), self.model_
+        rows, model = read_rows(self, X, self.preprocessor_), self.model_
         return rows if rows.ndim == 4 else standardize(rows, model.mean, model.std, "X")
 
     def _as_given(self, classes: npt.NDArray[np.int64]) -> npt.NDArray[Any]:

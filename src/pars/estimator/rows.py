@@ -32,26 +32,26 @@ from pars.data import (
     table_of,
     to_inputs,
 )
-from pars.encode import Preparation
+from pars.encode import Preprocessor
 from pars.errors import UserError
 
 WORDS = ("str", "utf8", "categ", "enum")  # how frames name columns of words
 EXPECTED = {"text": "texts", "image": "paths of pictures, or images", "columns": "a frame with the columns"}
 
 
-def fit_rows(estimator: Any, opened: Any, seed: int) -> tuple[Dataset, Preparation | None]:
+def fit_rows(estimator: Any, opened: Any, seed: int) -> tuple[Dataset, Preprocessor | None]:
     """The training rows as a data set without labels, and how later rows become its inputs, where that is needed.
 
     opened: what `opened_first` made of X. Features are standardized in float64, before they become float32.
     """
-    rows, cached, preparation = opened, None, None
+    rows, cached, preprocessor = opened, None, None
     if not isinstance(estimator.encoded_views, Integral):
         raise UserError(f"encoded_views is {estimator.encoded_views!r}, expected a whole number")
-    views = encode.stored_views(int(estimator.encoded_views), seed)
+    views = encode.default_cached_views(int(estimator.encoded_views), seed)
     if isinstance(opened, Table):
-        preparation = encode.prepare(opened, encoder_of(estimator))
-        preparation.check_views(views)  # before the encoder's work
-        rows, cached = preparation.apply(opened, views)
+        preprocessor = encode.fit_preprocessor(opened, encoder_of(estimator))
+        preprocessor.check_views(views)  # before the encoder's work
+        rows, cached = preprocessor.transform(opened, views)
     elif encoder_of(estimator) is not None or views.count:
         raise UserError(
             f"X holds numbers or images, so encoder={estimator.encoder!r} and encoded_views={views.count} mean "
@@ -60,21 +60,21 @@ def fit_rows(estimator: Any, opened: Any, seed: int) -> tuple[Dataset, Preparati
     unlabeled = np.full(len(rows), UNLABELED, dtype=np.int64)
     if rows.dtype == np.uint8:
         mean, std = channel_statistics(rows)
-        return Dataset("X", Split(rows, unlabeled), None, (), mean, std), preparation
+        return Dataset("X", Split(rows, unlabeled), None, (), mean, std), preprocessor
     means, deviations = column_statistics(rows.astype(np.float64, copy=False))
     mean, std = tuple(means.tolist()), tuple(deviations.tolist())
     scaled = standardize(rows, mean, std, "X")
     scaled_views = None if cached is None else standardize(cached, mean, std, "X")
-    return Dataset("X", Split(scaled, unlabeled, cached=scaled_views), None, (), mean, std), preparation
+    return Dataset("X", Split(scaled, unlabeled, cached=scaled_views), None, (), mean, std), preprocessor
 
 
-def read_rows(estimator: Any, X: Any, preparation: Preparation | None) -> Any:
+def read_rows(estimator: Any, X: Any, preprocessor: Preprocessor | None) -> Any:
     """Rows of a prediction as inputs of the classifier, not standardized."""
-    opened = opened_again(estimator, X, preparation)
+    opened = opened_again(estimator, X, preprocessor)
     if not isinstance(opened, Table):
         return opened
-    assert preparation is not None
-    return preparation.apply(opened)[0]
+    assert preprocessor is not None
+    return preprocessor.transform(opened)[0]
 
 
 def opened_first(estimator: Any, X: Any) -> Any:
@@ -94,24 +94,24 @@ def opened_first(estimator: Any, X: Any) -> Any:
     return table_of("X", len(rows), array=rows) if rows.ndim == 4 and encoder_of(estimator) is not None else rows
 
 
-def opened_again(estimator: Any, X: Any, preparation: Preparation | None) -> Any:
+def opened_again(estimator: Any, X: Any, preprocessor: Preprocessor | None) -> Any:
     """X of a prediction, which has to be of the kind that was fitted."""
     found = entries(X, "X")
-    if preparation is None:
+    if preprocessor is None:
         if found is not None:
             raise UserError("X holds texts, expected numbers as in fit")
         if has_words(X):
             raise UserError("X has columns of words, expected numbers as in fit")
         return check(estimator, X, fitting=False)
-    if preparation.kind == "columns" and found is None and is_frame(X):
+    if preprocessor.kind == "columns" and found is None and is_frame(X):
         validate_data(estimator, X, reset=False, skip_check_array=True)
         return table_of("X", len(X), columns=frame_columns(X, "X"))
-    if preparation.kind in ("text", "image") and found is not None:
-        return entry_table(found, preparation.kind, "X")
+    if preprocessor.kind in ("text", "image") and found is not None:
+        return entry_table(found, preprocessor.kind, "X")
     images = X.detach().cpu().numpy() if isinstance(X, torch.Tensor) else X
-    if preparation.kind == "image" and is_images(images):
+    if preprocessor.kind == "image" and is_images(images):
         return table_of("X", len(images), array=check_images(estimator, images, fitting=False))
-    raise UserError(f"X is a {type(X).__name__}, expected {EXPECTED[preparation.kind]} as in fit")
+    raise UserError(f"X is a {type(X).__name__}, expected {EXPECTED[preprocessor.kind]} as in fit")
 
 
 def encoder_of(estimator: Any) -> Any:

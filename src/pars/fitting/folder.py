@@ -14,7 +14,7 @@ import numpy.typing as npt
 from pars import encode
 from pars.audit import Content
 from pars.data import Table
-from pars.encode import Preparation
+from pars.encode import Preprocessor
 from pars.errors import UserError
 from pars.files import write_atomically, write_text
 from pars.fit_folder import CONTENT, JOB, ROBUST, ROWS
@@ -44,13 +44,13 @@ def fingerprint(*tables: Table | None) -> str:
     """BLAKE2b of the rows and labels of tables."""
     given = [table for table in tables if table is not None]
     true = [[] if table.true_labels is None else table.true_labels.tolist() for table in given]  # repr elides arrays
-    parts = [(encode.checksum(t), t.labels.tolist(), t.classes, own) for t, own in zip(given, true, strict=True)]
+    parts = [(encode.table_checksum(t), t.labels.tolist(), t.classes, own) for t, own in zip(given, true, strict=True)]
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
 
-def save_rows(out: Path, table: Table, preparation: Preparation, arrays: Arrays) -> None:
+def save_rows(out: Path, table: Table, preprocessor: Preprocessor, arrays: Arrays) -> None:
     """Write how new rows become inputs, what people are shown, and last the arrays that were trained on."""
-    encode.save_preparation(preparation, out)
+    encode.save_preprocessor(preprocessor, out)
     write_text(out / CONTENT, content_of(table).to_json())
 
     def write(beside: Path) -> None:

@@ -16,7 +16,7 @@ from pars import audit, autoconfig, data, encode, run
 from pars.audit import AuditReport
 from pars.autoconfig import DEFAULTS
 from pars.data import Dataset, Labels, Table
-from pars.encode import EncoderName, Preparation
+from pars.encode import EncoderName, Preprocessor
 from pars.engine import RunFolder, show_progress
 from pars.errors import EncoderChosenWarning, UserError
 from pars.fit_folder import PLAIN, ROBUST, ROWS
@@ -129,11 +129,11 @@ def fit_table(
     """
     if true_labels is not None:
         table = replace(table, true_labels=true_labels)
-    dataset, preparation = _dataset(table, test, settings, out, progress, log or _warn)
+    dataset, preprocessor = _dataset(table, test, settings, out, progress, log or _warn)
     show: Progress = show_progress if progress else no_progress
     robust = _train(dataset, settings.method, settings, None if out is None else out / ROBUST, show)
     plain = _train(dataset, "ce", settings, None if out is None else out / PLAIN, show, same_cost_as=robust)
-    return _compare(robust, plain, table, settings.method, preparation, out)
+    return _compare(robust, plain, table, settings.method, preprocessor, out)
 
 
 def audit_fit(out: Path) -> AuditReport:
@@ -144,33 +144,33 @@ def audit_fit(out: Path) -> AuditReport:
 
 def _dataset(
     table: Table, test: Table | None, settings: FitSettings, out: Path | None, progress: bool, log: Log
-) -> tuple[Dataset, Preparation]:
+) -> tuple[Dataset, Preprocessor]:
     """The rows as inputs, and how new rows become such; of a fit that is resumed, those in its folder."""
     if out is not None:
         job = settings.job(table, test)
         check_folder(out, job, table.source)
         if (out / ROWS).exists():
             named = settings.encoder if callable(settings.encoder) or is_function_name(settings.encoder) else None
-            return data.arrays(out / ROWS), encode.load_preparation(out, named)
-    preparation = replace(encode.prepare(table, settings.encoder), reading=dict(settings.reading))
-    if preparation.note:
-        log(preparation.note)
-    views = encode.stored_views(settings.encoded_views, settings.seed)
-    preparation.check_views(views)
+            return data.arrays(out / ROWS), encode.load_preprocessor(out, named)
+    preprocessor = replace(encode.fit_preprocessor(table, settings.encoder), read_options=dict(settings.reading))
+    if preprocessor.note:
+        log(preprocessor.note)
+    views = encode.default_cached_views(settings.encoded_views, settings.seed)
+    preprocessor.check_views(views)
     if out is not None:
         write_job(out, job)
-    with _encoding_progress(preparation, progress, table, test) as step:
-        x, x_views = preparation.apply(table, views, step)
+    with _encoding_progress(preprocessor, progress, table, test) as step:
+        x, x_views = preprocessor.transform(table, views, step)
         arrays: Arrays = {"x": x, "y": table.labels, "classes": np.array(table.classes), "ids": np.array(table.ids)}
         if x_views is not None:
             arrays["x_views"] = x_views
         if table.true_labels is not None:
             arrays["y_true"] = table.true_labels
         if test is not None:
-            arrays |= {"x_test": preparation.apply(test, step=step)[0], "y_test": test.labels}
+            arrays |= {"x_test": preprocessor.transform(test, step=step)[0], "y_test": test.labels}
     if out is not None:
-        save_rows(out, table, preparation, arrays)
-    return data.array_dataset(arrays, Path(table.source) if out is None else out / ROWS), preparation
+        save_rows(out, table, preprocessor, arrays)
+    return data.array_dataset(arrays, Path(table.source) if out is None else out / ROWS), preprocessor
 
 
 def is_function_name(encoder: Any) -> bool:
@@ -215,7 +215,7 @@ def _choose(
 
 
 def _compare(
-    robust: Training, plain: Training, table: Table, method: str, preparation: Preparation, out: Path | None
+    robust: Training, plain: Training, table: Table, method: str, preprocessor: Preprocessor, out: Path | None
 ) -> FitResult:
     dataset = robust.dataset
     labels, inputs = dataset.train.labels, dataset.train.inputs
@@ -235,7 +235,7 @@ def _compare(
     return FitResult(
         method=method,
         classes=dataset.classes,
-        predictor=Predictor(models[0], preparation),
+        predictor=Predictor(models[0], preprocessor),
         audit=report,
         held_out=held_out,
         predictions=ours,
@@ -256,14 +256,14 @@ def _earlier_checkpoint(result: Mapping[str, Any]) -> dict[str, Any] | None:
 
 @contextmanager
 def _encoding_progress(
-    preparation: Preparation, progress: bool, *tables: Table | None
+    preprocessor: Preprocessor, progress: bool, *tables: Table | None
 ) -> Iterator[Callable[[int], None] | None]:
     """Progress of an encoder; rows that need none are read in a moment."""
-    if preparation.encoder is None or not progress:
+    if preprocessor.encoder is None or not progress:
         yield None
         return
     shown = show_progress(epochs=False)
-    shown.start(sum(len(table) for table in tables if table is not None), 0, f"encode {preparation.encoder.name}")
+    shown.start(sum(len(table) for table in tables if table is not None), 0, f"encode {preprocessor.encoder.name}")
     try:
         yield shown.step
     finally:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from pars import data, encode, run
 from pars.data import Inputs, Labels, Table
-from pars.encode import EncoderName, Preparation
+from pars.encode import EncoderName, Preprocessor
 from pars.engine import DeviceName
 from pars.errors import UserError
 from pars.files import expanded
@@ -33,10 +33,10 @@ class InputRows:
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """A classifier with the preparation of its rows; without one (a run of `pars train`) rows are arrays."""
+    """A classifier with the preprocessor of its rows; without one (a run of `pars train`) rows are arrays."""
 
     model: Classifier
-    preparation: Preparation | None = None
+    preprocessor: Preprocessor | None = None
     source: str = "the classifier"
 
     def predict_proba(self, rows: Any) -> Floats:
@@ -44,16 +44,16 @@ class Predictor:
         is_file = isinstance(rows, str) or hasattr(rows, "__fspath__")
         if is_file:
             found = self.read(str(rows))
-        elif self.preparation is None:
+        elif self.preprocessor is None:
             found = InputRows(unlabeled_rows(rows).array, np.zeros(0, dtype=np.int64))  # type: ignore[arg-type]
         else:
-            table = self.preparation.read(rows) if data.is_frame(rows) else self._unlabeled(rows)
-            found = InputRows(self.preparation.apply(table)[0], table.labels)
+            table = self.preprocessor.read(rows) if data.is_frame(rows) else self._unlabeled(rows)
+            found = InputRows(self.preprocessor.transform(table)[0], table.labels)
         return self.model.predict_proba(found.inputs, str(rows) if is_file else "rows").numpy()
 
     def _unlabeled(self, rows: Any) -> Table:
-        assert self.preparation is not None
-        encoder = self.preparation.encoder
+        assert self.preprocessor is not None
+        encoder = self.preprocessor.encoder
         return unlabeled_rows(rows, None if encoder is None else encoder.name)
 
     def read(self, source: str, *, labels: bool = False, root: str | None = None, **columns: Any) -> InputRows:
@@ -64,26 +64,26 @@ class Predictor:
         classes = self.model.classes if labels else None
         if not is_raw(source):
             split = data.load_rows(source, root=root, classes=classes, labels=labels)
-            if self.preparation is None or split.inputs.ndim == 2:
+            if self.preprocessor is None or split.inputs.ndim == 2:
                 return InputRows(split.inputs, split.labels)
             images = data.table_of(source, len(split), array=split.inputs)
-            return InputRows(self.preparation.apply(images)[0], split.labels)
-        if self.preparation is None:
+            return InputRows(self.preprocessor.transform(images)[0], split.labels)
+        if self.preprocessor is None:
             raise UserError(
                 f"{source}: {self.source} was trained on arrays, expected an .npz file; `pars encode` makes one, and "
                 "`pars fit` reads tables and pictures"
             )
         known = {"classes": classes} if labels else {}
-        table = self.preparation.read(source, labels=labels, **columns, **known)
+        table = self.preprocessor.read(source, labels=labels, **columns, **known)
         named = table.ids != tuple(map(str, range(len(table))))
-        return InputRows(self.preparation.apply(table)[0], table.labels, table.ids if named else None)
+        return InputRows(self.preprocessor.transform(table)[0], table.labels, table.ids if named else None)
 
 
 def load_predictor(path: Path, *, device: DeviceName = "auto", encoder: EncoderName | None = None) -> Predictor:
     """The predictor of a run, or of the robust run of a fit. `encoder`: only where it is a function, by name."""
     fit = fit_of(path)
-    preparation = None if fit is None else encode.load_preparation(fit, encoder)
-    return Predictor(run.load_run(run_of(path), device=device), preparation, str(path))
+    preprocessor = None if fit is None else encode.load_preprocessor(fit, encoder)
+    return Predictor(run.load_run(run_of(path), device=device), preprocessor, str(path))
 
 
 def is_raw(source: str) -> bool:

@@ -18,7 +18,7 @@ from pars import audit, autoconfig, data, run
 from pars.audit import AuditReport
 from pars.data import Dataset
 from pars.engine import Callback, Interrupted, NetworkCost, network_cost
-from pars.models import build
+from pars.models import build_model
 from pars.run import RunConfig, Trained
 
 Progress = Callable[[], Callback | None]
@@ -122,7 +122,7 @@ def row_cost(config: RunConfig, dataset: Dataset) -> NetworkCost:
     """FLOP per row of the configuration's network on the rows of a data set."""
     shape = tuple(dataset.train.inputs.shape[1:])
     example = torch.zeros(2, *shape)  # two rows: BatchNorm needs more than one
-    return network_cost(build(config.model, shape, dataset.n_classes, seed=config.seed), example)
+    return network_cost(build_model(config.model, shape, dataset.n_classes, seed=config.seed), example)
 
 
 def _networks(network: NetworkFactory | None, dataset: Dataset, count: int) -> Callable[[], list[nn.Module]] | None:

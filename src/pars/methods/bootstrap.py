@@ -22,7 +22,7 @@ from pars.method_api import (
     recall,
     third_party,
 )
-from pars.methods.parts.mixing import one_hot
+from pars.methods.parts.targets import one_hot
 
 if TYPE_CHECKING:
     from torch import Tensor

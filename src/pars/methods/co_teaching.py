@@ -7,7 +7,15 @@ from typing import ClassVar
 
 from pars.losses import cross_entropy, reduce
 from pars.method_api import Cited, Entry, Losses, Method, Recipe, Setting, Stage, State, Step, Task, code, epochs_of
-from pars.methods.parts.noise_rate import RATE, Forgetting, early, is_rate, published_rate, rows_kept, small_loss
+from pars.methods.parts.small_loss import (
+    VALID_NOISE_RATE,
+    ForgetSchedule,
+    estimation_epoch,
+    is_noise_rate,
+    n_selected,
+    published_noise_rate,
+    small_loss_mask,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,12 +30,12 @@ class CoTeaching(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require(is_rate(self.noise_rate), "noise_rate", RATE)
+        self.require(is_noise_rate(self.noise_rate), "noise_rate", VALID_NOISE_RATE)
         self.require_shares("T_k_share")
 
-    def forgetting(self, task: Task) -> Forgetting:
+    def forgetting(self, task: Task) -> ForgetSchedule:
         T_k = epochs_of(self.T_k_share, task.epochs, self.T_k, name="T_k")
-        return Forgetting(self.noise_rate, T_k, early(task.epochs))
+        return ForgetSchedule(self.noise_rate, T_k, estimation_epoch(task.epochs))
 
     def stages(self, task: Task) -> tuple[Stage, ...]:
         return (Stage("train", task.epochs, self.step, before_epoch=self.forgetting(task).before_epoch),)
@@ -38,8 +46,8 @@ class CoTeaching(Method):
     def step(self, step: Step) -> Losses:
         logits = [net(step.batch.weak) for net in step.nets]
         ce = [cross_entropy(each, step.batch.labels) for each in logits]
-        count = rows_kept(len(step.batch), step.state["forget_rate"]).clamp_min(1)  # at least one row
-        chosen = [small_loss(each, count) for each in ce]
+        count = n_selected(len(step.batch), step.state["forget_rate"]).clamp_min(1)  # at least one row
+        chosen = [small_loss_mask(each, count) for each in ce]
         for name, each, mask in zip(("small_loss_1", "small_loss_2"), logits, chosen, strict=True):
             step.record_selection(name, step.batch, each, mask)
         # Crossed: a network that chose for itself would confirm its own mistakes.
@@ -66,7 +74,7 @@ def published(setting: Setting) -> Recipe:
         return Recipe(CoTeaching)
     return Recipe(
         CoTeaching,
-        method=published_rate(setting) | {"T_k": code(10)},
+        method=published_noise_rate(setting) | {"T_k": code(10)},
         train=adam_late_linear(100 if setting.data == "cifar100" else 80),
         views={"weak": code("none")},
     )

@@ -9,7 +9,15 @@ from pars.lazy import torch
 from pars.losses import cross_entropy, reduce
 from pars.method_api import Entry, Losses, Method, Recipe, Setting, Stage, State, Step, Task, code, epochs_of
 from pars.methods.co_teaching import CoTeaching, adam_late_linear
-from pars.methods.parts.noise_rate import RATE, Forgetting, early, is_rate, published_rate, rows_kept, small_loss
+from pars.methods.parts.small_loss import (
+    VALID_NOISE_RATE,
+    ForgetSchedule,
+    estimation_epoch,
+    is_noise_rate,
+    n_selected,
+    published_noise_rate,
+    small_loss_mask,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,12 +34,12 @@ class CoTeachingPlus(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require(is_rate(self.noise_rate), "noise_rate", RATE)
+        self.require(is_noise_rate(self.noise_rate), "noise_rate", VALID_NOISE_RATE)
         self.require_shares("T_k_share", "warm_up_share")
 
-    def forgetting(self, task: Task) -> Forgetting:
+    def forgetting(self, task: Task) -> ForgetSchedule:
         T_k = epochs_of(self.T_k_share, task.epochs, self.T_k, name="T_k")
-        return Forgetting(self.noise_rate, T_k, early(task.epochs))
+        return ForgetSchedule(self.noise_rate, T_k, estimation_epoch(task.epochs))
 
     def stages(self, task: Task) -> tuple[Stage, ...]:
         warm_up = epochs_of(self.warm_up_share, task.epochs, self.warm_up)
@@ -50,9 +58,9 @@ class CoTeachingPlus(Method):
         disagree = logits[0].argmax(dim=1) != logits[1].argmax(dim=1)
         ce = [cross_entropy(each, step.batch.labels) for each in logits]
         size = disagree.sum()
-        kept = rows_kept(size, step.state["forget_rate"])
+        kept = n_selected(size, step.state["forget_rate"])
         count = torch.where(kept > 0, kept, size)  # of too few rows to forget some, all
-        chosen = [small_loss(each, count, disagree) for each in ce]
+        chosen = [small_loss_mask(each, count, disagree) for each in ce]
         for name, each, mask in zip(("small_loss_1", "small_loss_2"), logits, chosen, strict=True):
             step.record_selection(name, step.batch, each, mask)
         # Where the networks agree on the whole batch, there is nothing to learn from it: both losses are 0.
@@ -65,7 +73,7 @@ def published(setting: Setting) -> Recipe:
     warm_up = 5 if setting.data == "cifar100" else 20
     return Recipe(
         CoTeachingPlus,
-        method=published_rate(setting) | {"T_k": code(10), "warm_up": code(warm_up)},
+        method=published_noise_rate(setting) | {"T_k": code(10), "warm_up": code(warm_up)},
         train=adam_late_linear(80),
         views={"weak": code("none")},
     )

@@ -26,8 +26,9 @@ from pars.method_api import (
     issue,
     ours,
 )
-from pars.methods.parts.balanced import several_classes
-from pars.methods.parts.mixing import draw_mix, one_hot
+from pars.methods.parts.class_balance import has_several_classes
+from pars.methods.parts.mixing import draw_mix
+from pars.methods.parts.targets import one_hot
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -100,7 +101,7 @@ class DISC(Method):
             hard=float(hard.float().mean()),
             corrected=float(corrected.float().mean()),
         )
-        if several_classes(labels[clean | hard | corrected]):
+        if has_several_classes(labels[clean | hard | corrected]):
             state["clean"][rows], state["hard"][rows] = clean, hard
             state["corrected"][rows], state["labels"][rows] = corrected, labels
         else:

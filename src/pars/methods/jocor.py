@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pars.losses import cross_entropy, reduce
 from pars.method_api import Entry, Losses, Recipe, Setting, Step, code, readme
 from pars.methods.co_teaching import CoTeaching, adam_late_linear
-from pars.methods.parts.divergence import kl_divergence
-from pars.methods.parts.noise_rate import published_rate, rows_kept, small_loss
+from pars.methods.parts.small_loss import n_selected, published_noise_rate, small_loss_mask
+from pars.methods.parts.targets import kl_divergence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +29,8 @@ class JoCoR(CoTeaching):
         supervised = [(1 - self.weight) * cross_entropy(each, step.batch.labels) for each in (first, second)]
         # Gradients flow into both arguments of both: the networks move towards each other.
         agreement = self.weight * (kl_divergence(first, second) + kl_divergence(second, first))
-        count = rows_kept(len(step.batch), step.state["forget_rate"]).clamp_min(1)
-        chosen = small_loss(sum(supervised, agreement), count)
+        count = n_selected(len(step.batch), step.state["forget_rate"]).clamp_min(1)
+        chosen = small_loss_mask(sum(supervised, agreement), count)
         step.record_selection("small_loss", step.batch, first.softmax(dim=1) + second.softmax(dim=1), chosen)
         return {
             "ce_1": reduce.mean(supervised[0], chosen),
@@ -43,7 +43,7 @@ def published(setting: Setting) -> Recipe:
     if setting.data == "small":
         return Recipe(JoCoR)
     weight = 0.85 if setting.data == "cifar100" else 0.65 if setting.rate > 0.65 else 0.9
-    rate = published_rate(setting)
+    rate = published_noise_rate(setting)
     if setting.noise.kind == "asymmetric":
         rate = {"noise_rate": code(setting.rate / 2)}  # with 100 classes too, where all of them are changed
     return Recipe(

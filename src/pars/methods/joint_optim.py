@@ -26,9 +26,8 @@ from pars.method_api import (
     readme,
     recall,
 )
-from pars.methods.parts import history
-from pars.methods.parts.divergence import entropy
-from pars.methods.parts.mixing import one_hot
+from pars.methods.parts import prediction_history
+from pars.methods.parts.targets import entropy, one_hot
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -90,11 +89,11 @@ class JointOptim(Method):
     def initial_state(self, task: Task) -> State:
         given = one_hot(task.labels.clamp_min(0), task.n_classes)
         soft = torch.where((task.labels >= 0)[:, None], given, 1 / task.n_classes)
-        return {"soft_labels": soft, **history.empty(task.n_rows, task.n_classes)}
+        return {"soft_labels": soft, **prediction_history.initial_history(task.n_rows, task.n_classes)}
 
     def joint_step(self, step: Step) -> Losses:
         logits = step.net(step.batch.weak)
-        history.write(step.state, step.batch.rows, logits)
+        prediction_history.add_to_history(step.state, step.batch.rows, logits)
         losses = self.towards_labels(step, logits)
         h = reduce.mean_probabilities(logits.float().softmax(dim=1))
         if self.alpha:
@@ -114,7 +113,7 @@ class JointOptim(Method):
     def replace_labels(self, epoch: Epoch) -> None:
         """s: the mean of each row's last ten predictions, made while it was trained on."""
         rows = epoch.labeled[epoch.state["history_writes"][epoch.labeled] > 0]
-        epoch.state["soft_labels"][rows] = history.mean(epoch.state, rows)
+        epoch.state["soft_labels"][rows] = prediction_history.mean_prediction(epoch.state, rows)
 
     def evidence(self, state: State) -> Mapping[str, Tensor]:
         return {"soft_labels": state["soft_labels"]}

@@ -25,8 +25,9 @@ from pars.method_api import (
     epochs_of,
     paper,
 )
-from pars.methods.parts.beta_mixture import BINS, beta_split, noisy_probability
-from pars.methods.parts.mixing import draw_mix, mixup_loss, one_hot
+from pars.methods.parts.loss_mixture import N_BINS, fit_beta_mixture, noisy_probability
+from pars.methods.parts.mixing import draw_mix, mixup_loss
+from pars.methods.parts.targets import one_hot
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -78,7 +79,7 @@ class MCorrection(Method):
     def initial_state(self, task: Task) -> State:
         return {
             "bounds": torch.tensor([0.0, 1.0]),
-            "table": torch.zeros(BINS),  # B by loss: before the first fit no label is doubted
+            "table": torch.zeros(N_BINS),  # B by loss: before the first fit no label is doubted
             "noisy": torch.zeros(task.n_rows),  # B of each row at the last fit
         }
 
@@ -86,7 +87,7 @@ class MCorrection(Method):
         """Fit the mixture to the losses of all labeled rows, as they are trained on: weak views, evaluation mode."""
         rows = epoch.labeled
         losses = cross_entropy(epoch.sweep(rows, "weak").logits, epoch.given[rows])
-        split = beta_split(losses)
+        split = fit_beta_mixture(losses)
         if split.degenerate:
             epoch.note(kept_last_split=1.0)
             return

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from pars.lazy import torch
 from pars.losses import cross_entropy, negative_learning, reduce
 from pars.method_api import Entry, Epoch, Losses, Method, Recipe, Setting, Stage, State, Step, Task, code, epochs_of
-from pars.methods.parts import history
-from pars.methods.parts.negative import complements
+from pars.methods.parts import prediction_history
+from pars.methods.parts.targets import draw_complements
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -55,7 +55,7 @@ class NLNL(Method):
         def begin_finish(epoch: Epoch) -> None:
             if epoch.index == 0:
                 self.believe(epoch, self.gamma)
-                history.forget(epoch.state)  # from here on it is the fresh network's
+                prediction_history.clear_history(epoch.state)  # from here on it is the fresh network's
 
         return (
             Stage("NL", nl, self.negative_step),
@@ -71,7 +71,7 @@ class NLNL(Method):
         return {
             "class_weights": weights if self.class_weights else torch.ones(task.n_classes),
             "believed": torch.ones(task.n_rows, dtype=torch.bool),
-            **history.empty(task.n_rows, task.n_classes),
+            **prediction_history.initial_history(task.n_rows, task.n_classes),
         }
 
     def negative_step(self, step: Step) -> Losses:
@@ -79,7 +79,7 @@ class NLNL(Method):
         logits, labels = step.net(step.batch.weak), step.batch.labels
         n_classes = logits.shape[1]
         draws = round(1.1 * n_classes) if self.ln_neg is None else self.ln_neg
-        others = complements(step, labels, n_classes, draws)
+        others = draw_complements(step, labels, n_classes, draws)
         drawn = torch.zeros_like(logits, dtype=torch.float32).scatter_add_(
             1, others, torch.ones_like(others, dtype=torch.float32)
         )  # [B, K] how often
@@ -93,20 +93,20 @@ class NLNL(Method):
         """The weighted losses of believed rows, by their number. Every row's prediction goes into the history."""
         rows = step.batch.rows
         believed = step.state["believed"][rows]
-        history.write(step.state, rows, logits)
+        prediction_history.add_to_history(step.state, rows, logits)
         step.record_selection("believed", step.batch, logits, believed)
         return reduce.mean(step.state["class_weights"][step.batch.labels] * losses, believed)
 
     def soft_step(self, step: Step) -> Losses:
         """-Σ_k w_k s_k log p_k, s being the mean of what the network before it said of the row."""
         logits = step.net(step.batch.weak)
-        soft = history.mean(step.state, step.batch.rows)
+        soft = prediction_history.mean_prediction(step.state, step.batch.rows)
         step.record_selection("agrees", step.batch, logits, soft.argmax(dim=1) == step.batch.labels)
         return {"soft": reduce.mean(cross_entropy(logits, step.state["class_weights"] * soft))}
 
     def believe(self, epoch: Epoch, threshold: float) -> None:
         rows = epoch.labeled
-        p_y = history.mean(epoch.state, rows).gather(1, epoch.given[rows][:, None])[:, 0]
+        p_y = prediction_history.mean_prediction(epoch.state, rows).gather(1, epoch.given[rows][:, None])[:, 0]
         believed = p_y >= threshold
         if believed.any():
             epoch.state["believed"][rows] = believed
@@ -115,7 +115,7 @@ class NLNL(Method):
         epoch.note(believed=float(epoch.state["believed"][rows].float().mean()))
 
     def evidence(self, state: State) -> Mapping[str, Tensor]:
-        return {"history_mean": history.mean(state)}
+        return {"history_mean": prediction_history.mean_prediction(state)}
 
 
 def published(setting: Setting) -> Recipe:

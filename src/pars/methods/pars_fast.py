@@ -9,7 +9,7 @@ from pars.losses import parse
 from pars.method_api import Batch, Draw, Entry, Epoch, Losses, Recipe, Setting, State, Step, Task
 from pars.methods.pars import PARS, stabilized
 from pars.methods.pars_paper import ABOUT
-from pars.methods.parts import gradient_norm_sampling, temporal
+from pars.methods.parts import gradient_norm_sampling, prediction_history
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -50,18 +50,18 @@ class PARSFast(PARS):
         if self.sampling == "gradient-norm":
             state |= gradient_norm_sampling.each_row_once(task.labels)
         if self.sampling == "gradient-norm" or self.temporal_teacher:
-            state |= temporal.initial_ensemble(task.n_rows, task.n_classes)
+            state |= prediction_history.initial_ensemble(task.n_rows, task.n_classes)
         return state
 
     def before_epoch(self, epoch: Epoch) -> None:
         if self.sampling == "gradient-norm":
-            logits = temporal.ensemble_logits(epoch.state, epoch.labeled)
+            logits = prediction_history.ensemble_logits(epoch.state, epoch.labeled)
             gradient_norm_sampling.draw_rows(epoch, logits, parse(self.robust))
         super().before_epoch(epoch)
 
     def warm_up_step(self, step: Step) -> Losses:
         logits = step.net(step.batch.weak)
-        temporal.update(step.state, step.batch.rows, logits, self.momentum)
+        prediction_history.update_ensemble(step.state, step.batch.rows, logits, self.momentum)
         return self.warm_up_losses(step, logits)
 
     def main_step(self, step: Step) -> Losses:
@@ -77,9 +77,9 @@ class PARSFast(PARS):
         if by_agreement:
             of_labeled = teacher if unlabeled is labeled else self.teacher_logits(step, labeled, raw)
             trained = predicts(of_labeled, labeled.labels)
-        temporal.update(step.state, labeled.rows, raw, self.momentum)
+        prediction_history.update_ensemble(step.state, labeled.rows, raw, self.momentum)
         if unlabeled is not labeled:
-            temporal.update(step.state, unlabeled.rows, student, self.momentum)
+            prediction_history.update_ensemble(step.state, unlabeled.rows, student, self.momentum)
         if not self.pseudo:
             return self.raw_losses(step, raw, trained)
         return self.losses(step, raw, unlabeled, student, teacher.detach(), trained)
@@ -87,7 +87,7 @@ class PARSFast(PARS):
     def teacher_logits(self, step: Step, batch: Batch, student: Tensor) -> Tensor:
         """The teacher's logits of a batch; the student's for rows without earlier outputs."""
         if self.temporal_teacher:
-            return temporal.ensemble_logits(step.state, batch.rows, otherwise=student.detach())
+            return prediction_history.ensemble_logits(step.state, batch.rows, otherwise=student.detach())
         return step.net.teacher(batch.weak) if self.teacher == "average" else step.net.predict(batch.weak)
 
     def select(self, step: Step, name: str, batch: Batch, logits: Tensor) -> Tensor:

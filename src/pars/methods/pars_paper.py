@@ -22,7 +22,7 @@ from pars.method_api import (
     epochs_of,
     paper,
 )
-from pars.methods.parts.negative import draw_complement
+from pars.methods.parts.targets import draw_complement
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -22,8 +22,7 @@ from pars.method_api import (
     epochs_of,
     third_party,
 )
-from pars.methods.parts.divergence import entropy, kl_divergence
-from pars.methods.parts.mixing import one_hot
+from pars.methods.parts.targets import entropy, kl_divergence, one_hot
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -28,9 +28,9 @@ from pars.method_api import (
     readme,
     recall,
 )
-from pars.methods.parts.balanced import several_classes
-from pars.methods.parts.mixing import one_hot, sharpen
-from pars.methods.parts.mixmatch import mean_softmax, mixmatch
+from pars.methods.parts.class_balance import has_several_classes
+from pars.methods.parts.mixing import mixmatch
+from pars.methods.parts.targets import mean_softmax, one_hot, sharpen
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -101,7 +101,7 @@ class PES(Method):
         views = (epoch.sweep(rows, "weak", index).logits for index in range(2))
         confident = mean_softmax(*views).argmax(dim=1) == given
         epoch.note(confident=float(confident.float().mean()))
-        if not several_classes(given[confident]):
+        if not has_several_classes(given[confident]):
             epoch.note(kept_last_split=1.0)
             if state["confident"].any():
                 return

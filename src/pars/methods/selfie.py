@@ -27,15 +27,15 @@ from pars.method_api import (
     ours,
     readme,
 )
-from pars.methods.parts.noise_rate import (
-    RATE,
+from pars.methods.parts.small_loss import (
     ROUNDING,
-    early,
-    estimate_rate,
-    initial_rate,
-    is_rate,
-    published_rate,
-    small_loss,
+    VALID_NOISE_RATE,
+    estimate_noise_rate,
+    estimation_epoch,
+    initial_noise_rate,
+    is_noise_rate,
+    published_noise_rate,
+    small_loss_mask,
 )
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class SELFIE(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require(is_rate(self.noise_rate), "noise_rate", RATE)
+        self.require(is_noise_rate(self.noise_rate), "noise_rate", VALID_NOISE_RATE)
         self.require(1 <= self.q <= 1000, "q", "a whole number from 1 to 1000")
         self.require(0 <= self.restarts <= 1000, "restarts", "a whole number from 0 to 1000")
         self.require_shares("warm_up_share")
@@ -73,7 +73,7 @@ class SELFIE(Method):
 
     def run(self, task: Task, index: int, epochs: int, *, first: bool) -> Stage:
         warm_up = epochs_of(self.warm_up_share, epochs, self.warm_up) if epochs else 0
-        estimate = min(early(task.epochs), epochs - 1) if self.noise_rate is None and first else None
+        estimate = min(estimation_epoch(task.epochs), epochs - 1) if self.noise_rate is None and first else None
         return Stage(
             f"run-{index + 1}",
             epochs,
@@ -87,7 +87,7 @@ class SELFIE(Method):
         return super().in_shares(max(1, epochs // (self.restarts + 1)))  # of each run
 
     def initial_state(self, task: Task) -> State:
-        return initial_rate(self.noise_rate) | {
+        return initial_noise_rate(self.noise_rate) | {
             "predictions": torch.full((task.n_rows, self.q), NONE),  # each row's last q, the latest last
             "corrected": torch.full((task.n_rows,), NONE),
         }
@@ -98,7 +98,7 @@ class SELFIE(Method):
             state["predictions"].fill_(NONE)
             state["noise_rate"] = torch.minimum(state["noise_rate"], 1 - corrected.double().mean())
         if epoch.index == estimate_at:
-            estimate_rate(epoch)
+            estimate_noise_rate(epoch)
         epoch.note(noise_rate=float(state["noise_rate"]), corrected=float(corrected.double().mean()))
 
     def step(self, step: Step, *, warm_up: int) -> Losses:
@@ -107,7 +107,7 @@ class SELFIE(Method):
         ce = cross_entropy(logits, given)
         corrected, used = step.state["corrected"][rows], torch.ones_like(given, dtype=torch.bool)
         if step.epoch >= warm_up:
-            clean = small_loss(ce, ((1 - step.state["noise_rate"]) * len(rows) - ROUNDING).ceil())
+            clean = small_loss_mask(ce, ((1 - step.state["noise_rate"]) * len(rows) - ROUNDING).ceil())
             step.record_selection("clean", step.batch, logits, clean)
             corrected = refurbished(step.state["predictions"][rows], corrected)
             step.state["corrected"][rows] = corrected
@@ -142,7 +142,7 @@ def published(setting: Setting) -> Recipe:
         return Recipe(SELFIE, method={"q": ours(5)})  # runs of 20 epochs or fewer: 15 predictions come too late
     return Recipe(
         SELFIE,
-        method=published_rate(setting) | {"q": code(15), "warm_up": code(25), "restarts": readme(2)},
+        method=published_noise_rate(setting) | {"q": code(15), "warm_up": code(25), "restarts": readme(2)},
         train={
             "epochs": code(300),  # 100 each run
             "batch_size": code(128),

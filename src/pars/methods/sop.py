@@ -23,8 +23,7 @@ from pars.method_api import (
     code,
     third_party,
 )
-from pars.methods.parts.divergence import kl_divergence
-from pars.methods.parts.mixing import one_hot
+from pars.methods.parts.targets import kl_divergence, one_hot
 
 if TYPE_CHECKING:
     from torch import Tensor

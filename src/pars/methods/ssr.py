@@ -25,9 +25,9 @@ from pars.method_api import (
     readme,
     recall,
 )
-from pars.methods.parts.balanced import class_balanced, several_classes
-from pars.methods.parts.mixing import draw_mix, one_hot
-from pars.methods.parts.neighbors import balanced_vote
+from pars.methods.parts.class_balance import balanced_vote, has_several_classes, oversample_classes
+from pars.methods.parts.mixing import draw_mix
+from pars.methods.parts.targets import one_hot
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -83,7 +83,7 @@ class SSR(Method):
         chosen = confirmed(votes, labels, self.theta_s)
         changed = labels != epoch.given[rows]
         epoch.note(chosen=float(chosen.float().mean()), relabeled=float(changed.float().mean()))
-        if not several_classes(labels[chosen]):  # the network has collapsed, or nobody is chosen
+        if not has_several_classes(labels[chosen]):  # the network has collapsed, or nobody is chosen
             epoch.note(kept_last_split=1.0)
             if not state["chosen"].any():
                 state["chosen"][epoch.labeled] = True
@@ -126,7 +126,7 @@ def confirmed(votes: Tensor, labels: Tensor, theta_s: float) -> Tensor:
 
 def balanced_rows(state: State) -> Tensor:
     rows = state["chosen"].nonzero()[:, 0]
-    return class_balanced(rows, state["labels"][rows])
+    return oversample_classes(rows, state["labels"][rows])
 
 
 def two_layers(n_in: int) -> nn.Module:

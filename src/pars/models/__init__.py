@@ -1,17 +1,21 @@
-"""Backbones by name. Each gives `features(x) [B, d]` and logits `head(features(x)) [B, K]`.
+"""Networks by name. Each has features `features(x) [B, d]` and logits `head(features(x)) [B, K]`.
 
 | name | file | for |
 |---|---|---|
-| preact_resnet18 | preact_resnet.py | the noisy-label papers' CIFAR network |
+| preact_resnet18 | preact_resnet.py | the CIFAR network of the noisy-label papers |
 | small_cnn | small_cnn.py | images on a CPU, from 4×4 pixels up |
-| fast_cnn | fast_cnn.py | images from 8×8 pixels up, for accuracy per FLOP (docs/fast.md) |
+| fast_cnn | fast_cnn.py | images from 8×8 pixels up, most accuracy per FLOP (docs/fast.md) |
 | mlp, linear | mlp.py | features, table rows, flattened small images |
+
+>>> net = build_model(ModelConfig(name="mlp"), (64,), n_classes=3, seed=0)
+>>> net.head.out_features
+3
 """
 
 from typing import TYPE_CHECKING
 
 from pars.lazy_package import import_lazily
-from pars.models.config import ModelConfig, build
+from pars.models.config import ModelConfig, build_model
 
 if TYPE_CHECKING:
     from pars.models.backbone import Backbone
@@ -20,7 +24,17 @@ if TYPE_CHECKING:
     from pars.models.preact_resnet import PreActResNet18
     from pars.models.small_cnn import SmallCNN
 
-__all__ = ["MLP", "Backbone", "Convolution", "FastCNN", "Linear", "ModelConfig", "PreActResNet18", "SmallCNN", "build"]
+__all__ = [
+    "MLP",
+    "Backbone",
+    "Convolution",
+    "FastCNN",
+    "Linear",
+    "ModelConfig",
+    "PreActResNet18",
+    "SmallCNN",
+    "build_model",
+]
 
 import_lazily(
     __name__,

@@ -1,4 +1,4 @@
-"""What every network of the library offers: features, and a linear head on top of them."""
+"""The interface of a network: features, and a linear head on top of them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pars.errors import UserError
 class Backbone(nn.Module):
     """`forward(x) = head(features(x))`; a subclass sets `head` and writes `features`.
 
-    Shapes: x [B, *input_shape] -> features [B, d] -> logits [B, K].
-    Nearest-neighbor votes, prototypes and exports read `features`; `head.out_features` is K.
+    Shapes: x [B, *input_shape] -> features [B, d] -> logits [B, K]; K is `head.out_features`.
+    Nearest-neighbor votes, prototypes and exports use `features`.
     """
 
     head: nn.Linear
@@ -22,11 +22,11 @@ class Backbone(nn.Module):
         raise NotImplementedError
 
     def fit_statistics(self, inputs: Tensor) -> None:
-        """Set what is not learned but measured, on some training inputs [n, *input_shape] as `forward` will see them.
+        """Set buffers that are measured, not trained, from training inputs [n, *input_shape] as `forward` gets them.
 
-        A run calls it on the networks it builds, before training; by default nothing is measured. What it sets must be
-        in `state_dict`, so that a run is loaded without its data, and must survive `reset_parameters` of the layers,
-        for a method may begin anew.
+        A run calls this before training, on the networks that it builds; by default it does nothing. The buffers must
+        be in `state_dict`, so that a run is loaded without its data, and must survive `reset_parameters` of the layers,
+        because a method may start again with fresh weights.
         """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -35,9 +35,9 @@ class Backbone(nn.Module):
 
 
 def image_shape(name: str, input_shape: tuple[int, ...], smallest: int) -> tuple[int, int, int]:
-    """Return (C, H, W), or say why a convolutional network cannot read such inputs."""
+    """Return (C, H, W); a UserError if a convolutional network cannot read such inputs."""
     if len(input_shape) != 3:
-        raise UserError(f"model {name} reads images [C, H, W], but an input has shape {list(input_shape)}; use mlp")
+        raise UserError(f"model {name} needs images [C, H, W], but an input has shape {list(input_shape)}; use mlp")
     channels, height, width = input_shape
     if min(height, width) < smallest:
         raise UserError(
@@ -47,7 +47,7 @@ def image_shape(name: str, input_shape: tuple[int, ...], smallest: int) -> tuple
 
 
 def flat_size(input_shape: tuple[int, ...]) -> int:
-    """The length of one flattened input.
+    """Return the length of one flattened input.
 
     >>> flat_size((3, 8, 8))
     192

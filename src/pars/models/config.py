@@ -1,4 +1,4 @@
-"""Which network, by name; and how to build it without touching the global random state."""
+"""The choice of a network by name, and building it without changing torch's global random state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pars.seeds import torch_seed
 if TYPE_CHECKING:
     from pars.models.backbone import Backbone
 
-LARGEST = 10**9  # parameters; with gradient, momentum and average 16 GB in training
+_MOST_PARAMETERS = 10**9  # with gradient, momentum and average 16 GB in training
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,9 +24,9 @@ class ModelConfig:
     width: int | None = None
     """Channels of the first stage of a convolutional network; by default 64 (preact_resnet18) or 32 (the others)."""
     whitening: Literal["both", "one"] = "one"
-    """fast_cnn: filters of the first layer: every principal axis and its negative, or with one sign only."""
+    """fast_cnn: filters of the whitening layer: every principal axis and its negative, or with one sign only."""
     convolution: Literal["direct", "winograd"] = "direct"
-    """fast_cnn: winograd takes 0.6 to 0.8 of the time on a CPU and is the same up to rounding; needs a C++ compiler."""
+    """fast_cnn: winograd needs 0.6 to 0.8 of the time on a CPU, is equal up to rounding, and needs a C++ compiler."""
     hidden: tuple[int, ...] = (256,)
     """mlp: sizes of the hidden layers."""
     batch_norm: bool = False
@@ -35,20 +35,20 @@ class ModelConfig:
     """mlp: dropout after each hidden layer."""
 
 
-def build(config: ModelConfig, input_shape: tuple[int, ...], n_classes: int, *, seed: int) -> Backbone:
-    """Return the network, its initial weights a function of the seed alone (stream "init").
+def build_model(config: ModelConfig, input_shape: tuple[int, ...], n_classes: int, *, seed: int) -> Backbone:
+    """Return the network; its initial weights depend on the seed alone (stream "init").
 
-    Convolutional networks come in channels_last memory format.
+    input_shape: of one input, (C, H, W) or (d,). Convolutional networks are in channels_last memory format.
 
-    >>> net = build(ModelConfig(), (1, 8, 8), 10, seed=0)
+    >>> net = build_model(ModelConfig(), (1, 8, 8), 10, seed=0)
     >>> type(net).__name__, net.head.out_features
     ('SmallCNN', 10)
     """
-    _check(config, input_shape, n_classes)
+    _check_config(config, input_shape, n_classes)
     _check_size(config, input_shape, n_classes)
     # Weights are always drawn on the CPU, so the same seed gives the same network on every device.
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
-        # Not torch.manual_seed: that would reseed CUDA as well, which is not forked here.
+        # Not torch.manual_seed: it would reseed CUDA as well, which is not forked here.
         torch.default_generator.manual_seed(torch_seed(seed, "init"))
         net = _construct(config, input_shape, n_classes)
     from pars.models import FastCNN, PreActResNet18, SmallCNN
@@ -61,20 +61,20 @@ def build(config: ModelConfig, input_shape: tuple[int, ...], n_classes: int, *, 
 
 
 def _check_size(config: ModelConfig, input_shape: tuple[int, ...], n_classes: int) -> None:
-    """Count the parameters on torch's "meta" device, which needs no memory for them."""
+    """Count the parameters on torch's "meta" device, which allocates no memory."""
     try:
         with torch.device("meta"):
             count = sum(p.numel() for p in _construct(config, input_shape, n_classes).parameters())
-    except (RuntimeError, TypeError, OverflowError):  # a size, or a product of sizes, that 64 bits cannot hold
+    except (RuntimeError, TypeError, OverflowError):  # a size, or a product of sizes, beyond 64 bits
         count = None
-    if count is None or count > LARGEST:
+    if count is None or count > _MOST_PARAMETERS:
         settings = f"model.width {config.width} and model.hidden {list(config.hidden)}"
         found = "too many to count" if count is None else f"{count:.3g}"
-        raise UserError(f"{settings} give {found} parameters, expected at most {LARGEST:.0e}")
+        raise UserError(f"{settings} give {found} parameters, expected at most {_MOST_PARAMETERS:.0e}")
 
 
 def _construct(config: ModelConfig, input_shape: tuple[int, ...], n_classes: int) -> Backbone:
-    # Here: networks are classes of torch's, and whoever only reads settings does not wait for it.
+    # Imported here: networks are subclasses of torch.nn.Module, and configurations are read without torch.
     from pars.models import MLP, FastCNN, Linear, PreActResNet18, SmallCNN
 
     name = config.name
@@ -103,14 +103,14 @@ def _construct(config: ModelConfig, input_shape: tuple[int, ...], n_classes: int
             assert_never(name)
 
 
-def _check(config: ModelConfig, input_shape: tuple[int, ...], n_classes: int) -> None:
+def _check_config(config: ModelConfig, input_shape: tuple[int, ...], n_classes: int) -> None:
     if n_classes < 2:
         raise UserError(f"a classifier needs at least 2 classes, got {n_classes}")
     if not input_shape or min(input_shape) < 1:
-        raise UserError(f"an input of shape {list(input_shape)} has no values")
+        raise UserError(f"an input must have at least one value, got shape {list(input_shape)}")
     if config.width is not None and config.width < 1:
         raise UserError(f"model.width must be at least 1, got {config.width}")
     if any(size < 1 for size in config.hidden):
-        raise UserError(f"model.hidden must be sizes of at least 1, got {list(config.hidden)}")
+        raise UserError(f"model.hidden must contain sizes of at least 1, got {list(config.hidden)}")
     if not 0 <= config.dropout < 1:
         raise UserError(f"model.dropout must be in [0, 1), got {config.dropout}")

@@ -1,4 +1,4 @@
-"""Heads for feature vectors, table rows and flattened small images."""
+"""Networks for feature vectors, table rows and flattened small images."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pars.models.backbone import Backbone, flat_size
 
 
 class MLP(Backbone):
-    """Linear-(BN)-ReLU-(dropout) for each hidden size, then linear. Without hidden sizes it is the linear model.
+    """Linear-(BN)-ReLU-(dropout) for each hidden size, then linear. Without hidden sizes it is a linear model.
 
     Shapes: [B, *input_shape] (flattened) -> features [B, hidden[-1]] -> logits [B, K].
 
@@ -47,7 +47,7 @@ class MLP(Backbone):
 
 
 class Linear(MLP):
-    """Multinomial logistic regression: the features are the flattened input itself.
+    """Multinomial logistic regression: the features are the flattened input.
 
     >>> import torch
     >>> Linear((1, 8, 8), n_classes=10)(torch.zeros(2, 1, 8, 8)).shape

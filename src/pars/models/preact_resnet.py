@@ -1,7 +1,7 @@
 """The "PreAct ResNet-18" of the noisy-label literature (DivideMix, ELR+, AugDesc, M-correction, PARS).
 
-Strictly it is not He et al. 2016 (arXiv:1603.05027): the stem is followed by BatchNorm and ReLU, and the final
-BatchNorm and ReLU are missing. The published numbers come from this network, so this network it is.
+It differs from He et al. 2016 (arXiv:1603.05027): BatchNorm and ReLU follow the stem, and the final BatchNorm and ReLU
+are missing. The published numbers come from this network.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class PreActResNet18(Backbone):
     """Stem, four stages of two blocks (w, 2w, 4w, 8w; strides 1, 2, 2, 2), average pool, linear.
 
     Shapes: [B, C, H, W] -> features [B, 8w] -> logits [B, K]. 11.2 million parameters at w = 64.
-    The last map of a 32-pixel image is 4×4, so the global pool used here is the 4×4 pool of the original there.
+    The last map of a 32-pixel image is 4×4, where the global pool used here equals the 4×4 pool of the original.
 
     >>> import torch
     >>> net = PreActResNet18((3, 32, 32), n_classes=10, width=8)

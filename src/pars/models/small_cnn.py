@@ -1,4 +1,4 @@
-"""A convolutional network made for two CPU cores: early pooling, then depth where the maps are small and cheap."""
+"""A convolutional network designed for a CPU: early pooling, then depth where the maps are small and cheap."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from torch import Tensor, nn
 
 from pars.models.backbone import Backbone, image_shape
 
-SMALLEST_MAP = 4  # a map of this side or less is not pooled any more: 8×8 digits keep 4×4 positions
+_SMALLEST_MAP = 4  # side at which maps are no longer pooled: 8×8 digits keep 4×4 positions
 
 
 class SmallCNN(Backbone):
     """Three blocks of widths (w, 2w, 4w), global average pool, linear.
 
-    A block is conv-pool-BN-ReLU (pooled before the normalization, as in airbench, arXiv:2404.00498: a quarter of the
-    elementwise work), and in the second and third block conv-BN-ReLU once more on the pooled map.
+    A block is conv-pool-BN-ReLU; the second and third block add conv-BN-ReLU on the pooled map. Pooling comes before
+    the normalization, as in airbench (arXiv:2404.00498): a quarter of the elementwise work.
     Shapes: [B, C, H, W] -> features [B, 4w] -> logits [B, K]. 280 thousand parameters at w = 32.
 
     >>> import torch
@@ -28,7 +28,7 @@ class SmallCNN(Backbone):
         side = min(height, width_px)
         layers: list[nn.Module] = []
         for c_out, depth in ((width, 1), (2 * width, 2), (4 * width, 2)):
-            pooled = side > SMALLEST_MAP
+            pooled = side > _SMALLEST_MAP
             layers += _conv(c_in, c_out, pooled)
             for _ in range(depth - 1):
                 layers += _conv(c_out, c_out, pooled=False)

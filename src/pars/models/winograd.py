@@ -1,7 +1,7 @@
-"""3×3 convolutions in less time on a CPU, by Winograd's algorithm: winograd.cpp, compiled when it is asked for.
+"""Faster 3×3 convolutions on a CPU by Winograd's algorithm: winograd.cpp, compiled on first use.
 
-The result is that of a direct convolution up to rounding (some 1e-5 of the largest value in float32). FLOP are counted
-as a direct convolution's, so that budgets and comparisons mean the same with either.
+The result equals a direct convolution up to rounding (about 1e-5 of the largest value in float32). FLOPs are counted as
+those of a direct convolution, so that budgets and comparisons mean the same with either.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from torch.utils.flop_counter import conv_flop_count, register_flop_formula
 
 from pars.errors import UserError
 
-SOURCE = Path(__file__).with_name("winograd.cpp")
-LANES = 8  # channels are taken so many at a time
-OTHERWISE = "or train with --model.convolution direct, which gives the same up to rounding and takes longer"
+_SOURCE = Path(__file__).with_name("winograd.cpp")
+_LANES = 8  # channels in one vector
+_OTHERWISE = "or use --model.convolution direct, which is slower and equal up to rounding"
 
 
 class WinogradConv2d(nn.Conv2d):
-    """A 3×3 convolution with stride 1 and padding 1, no bias; with `pool` the largest of each 2×2 outputs is kept.
+    """A 3×3 convolution with stride 1 and padding 1, without bias; with `pool`, followed by a 2×2 max pool.
 
-    Where the kernel does not serve (another device or precision, numbers of outputs that 8 does not divide, no rows,
-    nothing left by pooling, inside torch.func) it is a direct one.
+    Falls back to a direct convolution where the kernel does not apply: another device or precision, a number of output
+    channels that is not a multiple of 8, an empty batch, an empty pooled map, inside torch.func.
     Shapes: [B, C, H, W] -> [B, K, H, W], with `pool` [B, K, H//2, W//2].
     """
 
     def __init__(self, c_in: int, c_out: int, *, pool: bool = False) -> None:
         super().__init__(c_in, c_out, 3, padding=1, bias=False)
-        self.pool, self.whole = pool, c_out % LANES == 0
-        if self.whole:
+        self.pool, self.whole_vectors = pool, c_out % _LANES == 0
+        if self.whole_vectors:
             kernel()  # compiled before training, not in its first step
 
     def forward(self, x: Tensor) -> Tensor:
-        plain = not torch._C._are_functorch_transforms_active()  # that wants gradients of gradients
-        fitting = len(x) > 0 and min(x.shape[2:]) > self.pool and x.shape[1] == self.in_channels
-        served = x.device.type == "cpu" and x.dtype == self.weight.dtype == torch.float32
-        if plain and fitting and served and self.whole:
+        plain = not torch._C._are_functorch_transforms_active()  # torch.func needs gradients of gradients
+        not_empty = len(x) > 0 and min(x.shape[2:]) > self.pool and x.shape[1] == self.in_channels
+        supported = x.device.type == "cpu" and x.dtype == self.weight.dtype == torch.float32
+        if plain and not_empty and supported and self.whole_vectors:
             found: Tensor = _Convolve.apply(x, self.weight, self.pool)  # type: ignore[no-untyped-call]
             return found
         direct = super().forward(x)
@@ -72,21 +72,21 @@ class _Convolve(torch.autograd.Function):
 
 @cache
 def kernel() -> Any:
-    """The compiled functions. torch keeps what it has compiled in its cache: only the first time takes a minute."""
-    from torch.utils import cpp_extension  # looks for compilers when it is imported
+    """Return the compiled functions. Compiling takes about a minute; torch caches the result on disk."""
+    from torch.utils import cpp_extension  # searches for compilers on import
 
     x86 = platform.machine().lower() in ("x86_64", "amd64")
     if x86 and torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"):
-        raise UserError(f"Winograd convolutions need a processor with AVX2, which this is not; {OTHERWISE}")
+        raise UserError(f"Winograd convolutions need a processor with AVX2; {_OTHERWISE}")
     try:
         flags = ["-O3", "-fopenmp", *(["-mavx2", "-mfma"] if x86 else [])]
-        with programs_beside_python():
-            cpp_extension.load("pars_winograd", [str(SOURCE)], extra_cflags=flags, is_python_module=False)
+        with _path_of_python():
+            cpp_extension.load("pars_winograd", [str(_SOURCE)], extra_cflags=flags, is_python_module=False)
     except (RuntimeError, OSError, ImportError) as error:
         reason = str(error).strip().splitlines()[0]
         raise UserError(
-            f"Winograd convolutions could not be compiled ({reason}): they need a C++ compiler and ninja "
-            f"(pip install ninja); {OTHERWISE}"
+            f"Winograd convolutions cannot be compiled ({reason}): they need a C++ compiler and ninja "
+            f"(pip install ninja); {_OTHERWISE}"
         ) from error
     functions = torch.ops.pars_winograd
     register_flop_formula([functions.convolve, functions.convolve_pool])(_forward_flop)
@@ -95,8 +95,8 @@ def kernel() -> Any:
 
 
 @contextmanager
-def programs_beside_python() -> Iterator[None]:
-    """ninja is installed beside Python, which is not on the path unless its environment is activated."""
+def _path_of_python() -> Iterator[None]:
+    """Add the folder of Python to PATH: ninja is installed there, and the environment may not be activated."""
     before = os.environ.get("PATH", os.defpath)
     os.environ["PATH"] = os.pathsep.join((before, str(Path(sys.executable).parent)))
     try:

@@ -1,4 +1,4 @@
-"""From a config and true labels to noisy labels and their record."""
+"""`apply`: from a configuration and true labels to given labels and their record."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from pars.errors import UserError
 from pars.noise.config import KINDS_WITH_RATE, NoiseConfig
-from pars.noise.draw import Labels, corrupt_by_map, corrupt_by_matrix, corrupt_uniform
-from pars.noise.instance import corrupt_by_features
+from pars.noise.corrupt import Labels, corrupt_by_features, corrupt_by_map, corrupt_by_matrix, corrupt_uniform
 from pars.noise.read import read_labels, read_matrix
 from pars.noise.record import NoisyLabels, describe
 from pars.noise.transition import class_map, resolve_map, transition_matrix
@@ -27,22 +26,24 @@ def apply(
     file_labels: npt.ArrayLike | None = None,
     classes: Sequence[str] | None = None,
 ) -> NoisyLabels:
-    """Return the given labels a config asks for, with their record; `true_labels` is left as it is.
+    """Return the given labels of a configuration, with their record. Does not change `true_labels`.
 
-    true_labels [n], -1 = unlabeled, which such a row stays; seed: the run's, unless the config has its own;
-    inputs [n, ...]: needed for instance noise; file_labels [n]: the labels of kind "file", else read from `path`;
-    classes: names, for label files that hold names.
+    true_labels: [n], -1 for unlabeled rows, which stay unlabeled.
+    seed: the run's; `config.seed` takes precedence.
+    inputs: [n, ...], needed for instance noise.
+    file_labels: [n], the labels of kind "file"; by default read from `config.path`.
+    classes: names of the classes, for label files that contain names.
 
     >>> config = NoiseConfig(kind="symmetric", rate=0.45)
     >>> noisy = apply(config, np.arange(1000) % 10, 10, seed=1)
     >>> noisy.record.convention, round(noisy.record.realized_rate, 1)
     ('inclusive', 0.4)
     """
-    labels = check_labels(true_labels, n_classes, "true labels")
+    labels = _check_labels(true_labels, n_classes, "true labels")
     if n_classes < 2 and config.kind in KINDS_WITH_RATE:
         raise UserError(f"noise.kind = {config.kind!r} needs at least 2 classes; the data has {n_classes}")
     if file_labels is not None and config.kind != "file":
-        raise UserError(f"labels from a file were given, but noise.kind is {config.kind!r}; set it to 'file'")
+        raise UserError(f"file_labels need noise.kind = 'file', not {config.kind!r}")
     if config.kind == "none":
         return NoisyLabels(labels, describe(labels, labels, n_classes, kind="none", rate=0.0))
     if config.kind == "file":
@@ -55,11 +56,11 @@ def apply(
     return NoisyLabels(given, record)
 
 
-def check_labels(labels: npt.ArrayLike, n_classes: int, what: str) -> Labels:
-    """Return a copy as int64; a UserError naming the first row that is not -1 or a class number."""
+def _check_labels(labels: npt.ArrayLike, n_classes: int, what: str) -> Labels:
+    """Return a copy as int64; a UserError naming the first row that is neither -1 nor a class number."""
     array = np.asarray(labels)
     if array.ndim != 1 or not (np.issubdtype(array.dtype, np.integer) or array.size == 0):
-        raise UserError(f"{what} must be a list of class numbers, not an array {array.shape} of {array.dtype}")
+        raise UserError(f"{what} must be class numbers [n], not an array {array.shape} of {array.dtype}")
     bad = (array < -1) | (array >= n_classes)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
@@ -74,10 +75,10 @@ def _draw(
     inputs: npt.NDArray[np.generic] | None,
     rng: np.random.Generator,
 ) -> tuple[Labels, str | None]:
-    """Given labels, and the convention they were drawn by."""
+    """Return the given labels and the convention by which they were drawn."""
     if config.kind == "instance":
         if inputs is None or len(inputs) != len(labels):
-            has = "there are none" if inputs is None else f"there are {len(inputs)}"
+            has = "got none" if inputs is None else f"got {len(inputs)}"
             raise UserError(f"noise.kind = 'instance' needs the inputs of all {len(labels)} rows; {has}")
         return corrupt_by_features(labels, inputs, n_classes, config.rate, rng), None
     if config.kind == "matrix":
@@ -87,7 +88,7 @@ def _draw(
         return corrupt_uniform(labels, n_classes, config.rate, rng), "inclusive"
     if config.kind == "asymmetric":
         name = resolve_map(config.asymmetric_map, n_classes)
-        if name == "cifar10":  # the DivideMix form, behind the paper's tables; the 100-class ones follow Patrini
+        if name == "cifar10":  # as in DivideMix, which the paper's tables follow; 100 classes follow Patrini
             return corrupt_by_map(labels, class_map(name, n_classes), config.rate, rng), name
         return corrupt_by_matrix(
             labels, transition_matrix("asymmetric", n_classes, config.rate, asymmetric_map=name), rng
@@ -109,7 +110,7 @@ def _from_file(
     if file_labels is None:
         assert config.path is not None
         file_labels = read_labels(config.path, classes)
-    given = check_labels(file_labels, n_classes, where)
+    given = _check_labels(file_labels, n_classes, where)
     if len(given) != len(labels):
         raise UserError(f"{where}: {len(given)} labels for {len(labels)} rows; there must be one per row")
     return np.where(labels >= 0, given, labels)

@@ -1,4 +1,4 @@
-"""Reading a transition matrix or a list of labels from .npy, .csv or .json. Nothing pickled is ever opened."""
+"""Transition matrices and labels from .npy, .csv or .json files; pickles are never loaded."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 import numpy.typing as npt
 
 from pars.errors import UserError
-from pars.noise.draw import Labels
+from pars.noise.corrupt import Labels
 from pars.noise.transition import Matrix, check_matrix
 
 _FORMATS = (".npy", ".csv", ".json")
 
 
 def read_matrix(path: str, n_classes: int) -> Matrix:
-    """Return the transition matrix in a file, checked."""
+    """Return the transition matrix [K, K] in a file, checked."""
     return check_matrix(_read(path, float), n_classes, f"noise.path {path}")
 
 
 def read_labels(path: str, classes: Sequence[str] | None = None) -> Labels:
-    """Return the labels in a file [n]: class numbers, or names where the names of the classes are known."""
+    """Return the labels [n] in a file: class numbers, or names if `classes` are given."""
     values = _read(path, str)
     if values.ndim == 2 and 1 in values.shape:
         values = values.reshape(-1)
@@ -34,7 +34,7 @@ def read_labels(path: str, classes: Sequence[str] | None = None) -> Labels:
     for row, value in enumerate(values.tolist()):
         try:
             labels[row] = numbers[value] if isinstance(value, str) and value in numbers else int(str(value).strip())
-        except (ValueError, OverflowError):  # no number, or one that no array of class numbers can hold
+        except (ValueError, OverflowError):  # not a number, or one beyond 64 bits
             known = f"class numbers or one of: {', '.join(numbers)}" if numbers else "class numbers"
             raise UserError(f"noise.path {path}: row {row} is {value!r}; labels must be {known}") from None
     return labels
@@ -43,26 +43,26 @@ def read_labels(path: str, classes: Sequence[str] | None = None) -> Labels:
 def _read(path: str, csv_type: type) -> npt.NDArray[np.generic]:
     file = Path(path)
     if file.suffix not in _FORMATS:
-        raise UserError(f"noise.path {path}: the file must end in one of: {', '.join(_FORMATS)}")
+        raise UserError(f"noise.path {path}: the file name must end in one of: {', '.join(_FORMATS)}")
     if not file.is_file():
-        raise UserError(f"noise.path {path}: there is no such file")
+        raise UserError(f"noise.path {path}: file not found")
     try:
-        values = _values(file, csv_type)
+        values = _parse(file, csv_type)
     except PermissionError:
         raise
     except Exception as error:  # a damaged or hostile file may raise anything, from TokenError to RecursionError
         reason = error if str(error) else type(error).__name__
         raise UserError(f"noise.path {path}: cannot be read as {file.suffix[1:]}: {reason}") from None
     if values.size == 0:
-        raise UserError(f"noise.path {path}: there is nothing in it")
+        raise UserError(f"noise.path {path}: the file is empty")
     return values
 
 
-def _values(file: Path, csv_type: type) -> npt.NDArray[np.generic]:
+def _parse(file: Path, csv_type: type) -> npt.NDArray[np.generic]:
     if file.suffix == ".npy":
         return np.asarray(np.load(file, allow_pickle=False))
     if file.suffix == ".json":
         return np.asarray(json.loads(file.read_text(encoding="utf-8")))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that it is empty, which is said by the caller
+        warnings.simplefilter("ignore", UserWarning)  # about an empty file, which _read reports
         return np.loadtxt(file, dtype=csv_type, delimiter=",", ndmin=2, encoding="utf-8")

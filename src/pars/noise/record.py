@@ -1,4 +1,4 @@
-"""What was done to the labels: enough to explain, compare and verify it, stored next to a run."""
+"""The record of label noise, stored with a run: enough to explain, compare and verify it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from pars.errors import UserError
-from pars.noise.draw import Labels
+from pars.noise.corrupt import Labels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,11 +17,11 @@ class NoiseRecord:
     """The noise of one set of labels.
 
     convention: inclusive or exclusive (symmetric), the class map (asymmetric), otherwise None.
-    rate: the nominal rate; None where there is none (matrix, file).
-    seed: None where nothing was drawn (none, file).
-    realized_rate: share of labeled rows whose given label is not the true one; None where no truth is known.
-    n_labeled: how many rows that share is of; all rows with a given label where no truth is known.
-    confusion: counts [K][K], rows true, columns given; None where no truth is known.
+    rate: the nominal rate; None for kinds without one (matrix, file).
+    seed: None if nothing was drawn (none, file).
+    realized_rate: fraction of labeled rows whose given label is wrong; None without true labels.
+    n_labeled: number of rows with a given and a true label; without true labels, with a given label.
+    confusion: counts [K][K], rows true, columns given; None without true labels.
     sha256: of the given labels as little-endian int64.
     """
 
@@ -40,7 +40,7 @@ class NoiseRecord:
 
     @classmethod
     def from_json(cls, text: str) -> NoiseRecord:
-        """Return the record a JSON text holds; a UserError if it holds none."""
+        """Return the record in a JSON text; a UserError if it contains none."""
         try:
             values = json.loads(text)
             counts = values.pop("confusion")
@@ -52,7 +52,7 @@ class NoiseRecord:
 
 @dataclass(frozen=True, eq=False)
 class NoisyLabels:
-    """Given labels [n] and the record of how they came about."""
+    """Given labels [n] and the record of their noise."""
 
     labels: Labels
     record: NoiseRecord
@@ -68,9 +68,9 @@ def describe(
     rate: float | None = None,
     seed: int | None = None,
 ) -> NoiseRecord:
-    """Return the record that compares given with true labels, both [n]; rows without either label do not count.
+    """Return the record that compares given with true labels, both [n]; rows without either label are not counted.
 
-    Without true labels it says how the given ones came about, and not how wrong they are.
+    Without true labels, the record has no realized rate and no confusion counts.
 
     >>> record = describe(np.array([0, 1, -1]), np.array([0, 0, -1]), 2, kind="file")
     >>> record.realized_rate, record.n_labeled, record.confusion

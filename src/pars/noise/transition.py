@@ -35,7 +35,7 @@ def transition_matrix(
     convention: Convention = "inclusive",
     asymmetric_map: AsymmetricMap = "auto",
 ) -> Matrix:
-    """Return the expected T [K, K] of a kind of noise that has one: none, symmetric, asymmetric or pair.
+    """Return the expected T [K, K] of a kind of noise: none, symmetric, asymmetric or pair.
 
     >>> transition_matrix("symmetric", 4, 0.4)[0].round(3).tolist()
     [0.7, 0.1, 0.1, 0.1]
@@ -56,14 +56,14 @@ def transition_matrix(
     if kind == "symmetric":
         return (1 - rate) * identity + rate / (n_classes - 1) * (1 - identity)
     if kind == "pair":
-        return (1 - rate) * identity + rate * identity[next_class(np.zeros(n_classes, np.int64))]
+        return (1 - rate) * identity + rate * identity[_next_class(np.zeros(n_classes, np.int64))]
     if kind == "asymmetric":
         return (1 - rate) * identity + rate * identity[class_map(asymmetric_map, n_classes)]
-    raise UserError(f"noise.kind = {kind!r} has no transition matrix that follows from a rate")
+    raise UserError(f"noise.kind = {kind!r} has no transition matrix of a given rate")
 
 
 def class_map(name: AsymmetricMap, n_classes: int) -> Classes:
-    """Return the class each class is mistaken for, [K]; a class that is not mistaken maps to itself.
+    """Return the class that each class is confused with, [K]; a class that is not confused maps to itself.
 
     >>> class_map("cifar10", 10).tolist()
     [0, 1, 0, 5, 7, 3, 6, 7, 8, 1]
@@ -74,19 +74,19 @@ def class_map(name: AsymmetricMap, n_classes: int) -> Classes:
     if name == "cifar10":
         return np.array([_CIFAR10_MAP.get(c, c) for c in range(n_classes)], np.int64)
     if name == "block":
-        return next_class(np.arange(n_classes) // 5)
-    return next_class(np.array(CIFAR100_SUPERCLASS))
+        return _next_class(np.arange(n_classes) // 5)
+    return _next_class(np.array(CIFAR100_SUPERCLASS))
 
 
 def resolve_map(name: AsymmetricMap, n_classes: int) -> AsymmetricMap:
-    """Return the map that "auto" stands for; a UserError if a map does not fit the number of classes."""
+    """Return the map that "auto" stands for; a UserError if the map does not fit the number of classes."""
     if name == "auto":
         if n_classes == 10:
             return "cifar10"
         if n_classes == 100:
             return "block"
         raise UserError(
-            f"noise.asymmetric_map = 'auto' knows 10 classes (cifar10) and 100 (block), the data has {n_classes}; "
+            f"noise.asymmetric_map = 'auto' needs 10 classes (cifar10) or 100 (block), the data has {n_classes}; "
             f"use noise.kind = 'pair', or 'matrix' with your own noise.path"
         )
     fits = {"cifar10": n_classes == 10, "block": n_classes % 5 == 0, "superclass": n_classes == 100}
@@ -96,10 +96,10 @@ def resolve_map(name: AsymmetricMap, n_classes: int) -> AsymmetricMap:
     return name
 
 
-def next_class(group: Classes) -> Classes:
-    """Return, for each class, the next class of its group, the last one wrapping round to the first.
+def _next_class(group: Classes) -> Classes:
+    """Return, for each class, the next class of its group; the last one wraps around to the first.
 
-    >>> next_class(np.array([0, 1, 0, 1, 0])).tolist()
+    >>> _next_class(np.array([0, 1, 0, 1, 0])).tolist()
     [2, 3, 4, 1, 0]
     """
     following = np.empty(len(group), np.int64)
@@ -117,13 +117,15 @@ def check_matrix(matrix: npt.NDArray[np.generic], n_classes: int, where: str) ->
             f"not {matrix.shape}"
         )
     if not (np.issubdtype(matrix.dtype, np.floating) or np.issubdtype(matrix.dtype, np.integer)):
-        raise UserError(f"{where}: a transition matrix holds numbers, not {matrix.dtype}")
+        raise UserError(f"{where}: a transition matrix must contain numbers, not {matrix.dtype}")
     result = matrix.astype(np.float64)
     for row, values in enumerate(result):
         bad = ~((values >= 0) & np.isfinite(values))
         if bad.any():
             column = int(np.flatnonzero(bad)[0])
-            raise UserError(f"{where}: entry [{row}, {column}] is {values[column]}; probabilities are >= 0 and finite")
+            raise UserError(
+                f"{where}: entry [{row}, {column}] is {values[column]}; probabilities must be >= 0 and finite"
+            )
         with np.errstate(over="ignore"):  # becomes inf, and is reported
             total = values.sum()
         if abs(total - 1) > 1e-6:

@@ -98,7 +98,7 @@ def load_run(
     if networks is None:
         # Who asks a trained network need not have the compiler that it was trained with; the answers are the same.
         model = replace(config.model, convolution="direct")
-        networks = [models.build(model, shape, len(classes), seed=0) for _ in range(n_networks)]
+        networks = [models.build_model(model, shape, len(classes), seed=0) for _ in range(n_networks)]
     if len(networks) != n_networks:
         raise UserError(f"{folder.model} holds {n_networks} network(s), {len(networks)} were given")
     where = resolve_device(device)
@@ -108,7 +108,7 @@ def load_run(
     # Only how predictions look at inputs is needed, so the views are those that ask for no more.
     image = len(shape) == 3
     plain = augment.ViewsConfig(weak="none", strong="none", size=config.views.size)
-    views = augment.build(plain, image=image, shape=shape, mean=mean if image else (), std=std if image else ())
+    views = augment.build_views(plain, image=image, shape=shape, mean=mean if image else (), std=std if image else ())
     views = replace(views, mirror=image and config.views.mirror)
     return Classifier(tuple(networks), classes, shape, mean, std, views, where)
 

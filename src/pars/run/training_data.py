@@ -35,7 +35,7 @@ class TrainingData:
     def networks(self, config: RunConfig) -> list[models.Backbone]:
         shape = tuple(self.data.train.inputs.shape[1:])
         networks = [
-            models.build(config.model, shape, self.data.n_classes, seed=config.seed + index)
+            models.build_model(config.model, shape, self.data.n_classes, seed=config.seed + index)
             for index in range(config.method.networks)
         ]
         for network in networks:
@@ -129,7 +129,7 @@ def cifar_n_labels(config: RunConfig, dataset: Dataset) -> data.Labels | None:
 
 def views_for(config: RunConfig, dataset: Dataset) -> augment.Views:
     train = dataset.train
-    return augment.build(
+    return augment.build_views(
         config.views,
         image=train.is_image,
         shape=tuple(train.inputs.shape[1:]),

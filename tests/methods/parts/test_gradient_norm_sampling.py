@@ -13,7 +13,7 @@ from methods.by_hand import epoch_of
 from pars.losses import parse
 from pars.method_api import Task
 from pars.methods import PARSFast
-from pars.methods.parts import temporal
+from pars.methods.parts import prediction_history
 from pars.methods.parts.gradient_norm_sampling import drawn_rows, gradient_norms, systematic_resample
 
 
@@ -74,7 +74,9 @@ def test_contradicted_and_learned_labels_are_drawn_seldom_and_rows_without_one_n
     logits = torch.zeros(n, k)
     logits[:100, 0] = 9.0  # learned
     logits[100:200, 1] = 9.0  # contradicted
-    temporal.update(state, torch.arange(200), logits[:200], momentum=0.0)  # of 200 … 299 nothing is known yet
+    prediction_history.update_ensemble(
+        state, torch.arange(200), logits[:200], momentum=0.0
+    )  # of 200 … 299 nothing is known yet
     method.before_epoch(epoch_of(given_labels, state, k))
     drawn = drawn_rows(state)
     assert len(drawn) == 300

@@ -1,13 +1,15 @@
-"""Mixup (Zhang et al. 2018): rows and their targets, combined in pairs."""
+"""Mixup (Zhang et al. 2018) and MixMatch (Berthelot et al. 2019): rows and their targets, combined in pairs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pars.lazy import F
+from pars.lazy import torch
 from pars.losses import cross_entropy, reduce
-from pars.method_api import Step
+from pars.method_api import Network, Step
+from pars.methods.parts.targets import one_hot
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -15,40 +17,67 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Mix:
-    """One mixing weight λ for a batch, and each row's partner."""
+    """One mixing weight λ for a batch, and the partner of each row."""
 
     weight: float
     partner: Tensor  # [B] position in the batch
 
     def __call__(self, values: Tensor) -> Tensor:
-        """λ·v + (1-λ)·v_partner, for views as for targets."""
+        """Return λ·v + (1-λ)·v_partner, for views or targets [B, ...]."""
         return self.weight * values + (1 - self.weight) * values[self.partner]
 
 
 def draw_mix(step: Step, n: int, alpha: float, *, mostly_first: bool = False) -> Mix:
-    """λ ~ Beta(α, α), and a permutation of n rows. `mostly_first`: max(λ, 1-λ), as MixMatch has it."""
+    """Draw λ ~ Beta(α, α) and a permutation of n rows. `mostly_first`: max(λ, 1-λ), as in MixMatch."""
     weight = float(step.rng.beta(alpha, alpha))
     return Mix(max(weight, 1 - weight) if mostly_first else weight, step.permutation(n))
 
 
 def mixup_loss(step: Step, alpha: float) -> Tensor:
-    """λ·CE(x̃, y) + (1-λ)·CE(x̃, y_π) over the labeled batch. CE is linear in its target: one, with the mixed target."""
+    """Return λ·CE(x̃, y) + (1-λ)·CE(x̃, y_π) over the labeled batch: a scalar.
+
+    Cross-entropy is linear in its target, so this is one cross-entropy with the mixed target.
+    """
     mix = draw_mix(step, len(step.batch), alpha)
     logits = step.net(mix(step.batch.weak))
     return reduce.mean(cross_entropy(logits, mix(one_hot(step.batch.labels, logits.shape[1]))))
 
 
-def one_hot(labels: Tensor, n_classes: int) -> Tensor:
-    """Float targets [B, K]. Labels must be 0 … K-1."""
-    return F.one_hot(labels, n_classes).float()
+@dataclass(frozen=True)
+class MixMatchBatch:
+    """Logits of mixed rows and their mixed targets; the first `n_labeled` are mostly a labeled row."""
+
+    logits: Tensor  # [m, K]
+    targets: Tensor  # [m, K]
+    n_labeled: int
+
+    def cross_entropy(self, class_weights: Tensor | None = None) -> Tensor:
+        """Return Σ_k c_k · mean(-t_k log p_k) over the labeled part; c = 1 without class weights [K]."""
+        logits, targets = self.logits[: self.n_labeled], self.targets[: self.n_labeled]
+        # A weighted target is not a distribution; -Σ_k c_k t_k log p_k is the intended loss all the same.
+        return reduce.mean(cross_entropy(logits, targets if class_weights is None else class_weights * targets))
+
+    def squared_error(self) -> Tensor:
+        """Return the mean of (p_k - t_k)² over rows and classes of the unlabeled part; bounded for wrong targets."""
+        p = self.logits[self.n_labeled :].float().softmax(dim=1)
+        return reduce.mean(((p - self.targets[self.n_labeled :]) ** 2).mean(dim=1))
 
 
-def sharpen(probabilities: Tensor, temperature: float) -> Tensor:
-    """p^(1/T), normalized. Shapes: [B, K] -> [B, K].
+def mixmatch(
+    step: Step,
+    net: Network,
+    labeled: Sequence[Tensor],
+    labeled_targets: Tensor,
+    unlabeled: Sequence[Tensor],
+    unlabeled_targets: Tensor,
+    *,
+    alpha: float,
+) -> MixMatchBatch:
+    """Mix the views [x, x', u, u'] and their targets over the whole batch, λ ~ Beta(α, α) and at least 1/2.
 
-    >>> import torch
-    >>> sharpen(torch.tensor([[0.75, 0.25]]), 0.5)
-    tensor([[0.9000, 0.1000]])
+    Shapes: views of B labeled and U unlabeled rows, targets [B, K] and [U, K]. One forward in training mode.
     """
-    # In logarithms: p^(1/T) of a small p would be 0/0 for a row that is all small.
-    return (probabilities.float().clamp_min(1e-30).log() / temperature).softmax(dim=1)
+    views = torch.cat([*labeled, *unlabeled])
+    targets = torch.cat([labeled_targets] * len(labeled) + [unlabeled_targets] * len(unlabeled))
+    mix = draw_mix(step, len(views), alpha, mostly_first=True)
+    return MixMatchBatch(net(mix(views)), mix(targets), len(labeled) * len(labeled_targets))

@@ -1,8 +1,8 @@
-"""How far to trust pseudo-labels, estimated from given labels of which many are wrong.
+"""The weight of pseudo-labels, estimated from given labels of which many are wrong.
 
 Over the confident rows of recent steps we count how often the given label is the network's first, second, … choice.
-Labels that are wrong at random fall on all choices alike, so the excess of the first choice over that floor estimates
-how often a confident prediction is right. docs/method.md has the reasons and the limits.
+Labels that are wrong at random fall on all choices equally often, so the excess of the first choice over that floor
+estimates how often a confident prediction is right. docs/method.md explains the reasons and the limits.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def initial_counts(n_classes: int) -> State:
-    """State before training: no label was counted yet."""
+    """Return the state before training: all counts are 0."""
     return {"label_ranks": torch.zeros(n_classes)}
 
 
 def count_label_ranks(state: State, logits: Tensor, labels: Tensor, confident: Tensor) -> None:
-    """Add to the counts how many given labels of confident rows are the network's first, second, … choice.
+    """Count how many given labels of confident rows are the network's first, second, … choice.
 
     Old counts decay by 1 % per step. Shapes: logits [B, K], labels [B], confident [B] bool. No-op without counts.
     """
@@ -36,7 +36,7 @@ def count_label_ranks(state: State, logits: Tensor, labels: Tensor, confident: T
 
 
 def log_trust(epoch: Epoch) -> None:
-    """Before an epoch: log trust and its estimate, and update the class prior if the method keeps one."""
+    """Before an epoch: log the trust and the estimated accuracy, and update the class prior if the method has one."""
     if (counts := epoch.state.get("label_ranks")) is None:
         return
     if "prior" in epoch.state:
@@ -45,38 +45,38 @@ def log_trust(epoch: Epoch) -> None:
 
 
 def trust(state: State) -> Tensor | float:
-    """Weight of self-training in 0..1; 1 for a method that keeps no counts."""
+    """Return the weight of self-training in 0..1; 1 for a method without counts."""
     return trust_from_counts(state["label_ranks"]) if "label_ranks" in state else 1.0
 
 
 def trust_from_counts(counts: Tensor) -> Tensor:
-    """0 if at most half of the confident predictions are right, 1 from 60 % on, linear in between."""
+    """Return 0 if at most half of the confident predictions are right, 1 from 60 % on, linear in between."""
     return ((estimated_accuracy(counts) - 0.5) / 0.1).clamp(0, 1)
 
 
 def estimated_accuracy(counts: Tensor) -> Tensor:
-    """Estimated accuracy of confident predictions, from label rank counts [K].
+    """Return the estimated accuracy of confident predictions, from label rank counts [K].
 
     The floor is the mean count of the lower half of the ranks; the estimate is the first rank's excess over the floor,
     divided by the excess of all ranks. If labels are wrong in one direction, the second choice gets their counts too
-    and the estimate is too low. With two classes the second choice is the floor: all that shows is whether labels agree
-    with the first choice more often than not.
+    and the estimate is too low. With two classes the second choice is the floor, so the estimate only shows whether
+    labels agree with the first choice more often than not.
     """
     floor = counts[len(counts) // 2 :].mean()
-    prior = 0.01 * counts.sum() + 1e-6  # if no rank stands out, nothing speaks against the first choice
+    prior = 0.01 * counts.sum() + 1e-6  # if no rank stands out, assume that the first choice is right
     return (counts[0] - floor + prior).clamp_min(0) / ((counts - floor).clamp_min(0).sum() + prior)
 
 
 def raw_label_weight(state: State, logits: Tensor, labels: Tensor, confident: Tensor) -> Tensor:
-    """Weight of given labels against self-training: their odds if that is trusted, 1 if it is not."""
+    """Return the weight of given labels: from 1 without trust in self-training to their odds with full trust."""
     return 1 - trust(state) * (1 - agreement_odds(logits, labels, confident))
 
 
 def agreement_odds(logits: Tensor, labels: Tensor, confident: Tensor) -> Tensor:
-    """Odds that the given label of a confident row agrees with its prediction, at most 1: a scalar.
+    """Return the odds that the given label of a confident row agrees with its prediction, at most 1: a scalar.
 
-    Labels that are mostly wrong then count little against confident predictions. If at least half of them are right,
-    or hardly any row is confident, the odds are 1: a hundredth of the batch is added to both counts.
+    Labels that are mostly wrong get a small weight. If at least half of them are right, or hardly any row is confident,
+    the odds are 1: a hundredth of the batch is added to both counts.
     """
     agrees = logits.detach().argmax(dim=1) == labels
     agree, disagree = (reduce.mean((which & confident).float()) for which in (agrees, ~agrees))
@@ -84,7 +84,7 @@ def agreement_odds(logits: Tensor, labels: Tensor, confident: Tensor) -> Tensor:
 
 
 def label_frequencies(labels: Tensor, n_classes: int) -> Tensor:
-    """Relative frequency of each class among given labels: [n], -1 = unlabeled -> [K], float32.
+    """Return the relative frequency of each class among given labels. Shapes: [n] (-1 = unlabeled) -> [K], float32.
 
     >>> label_frequencies(torch.tensor([0, 1, -1, 1, 1]), 2)
     tensor([0.2500, 0.7500])
@@ -94,10 +94,10 @@ def label_frequencies(labels: Tensor, n_classes: int) -> Tensor:
 
 
 def denoised_prior(frequencies: Tensor, counts: Tensor) -> Tensor:
-    """Class prior [K], from label frequencies [K] minus the floor that labels wrong at random add to each class.
+    """Return the class prior [K]: label frequencies [K] minus the floor that random wrong labels add to each class.
 
-    Such labels make classes look more alike than they are. A class keeps at least a quarter of its frequency: the floor
-    is estimated on confident rows and may be too high for the others.
+    Such labels make class sizes look more equal than they are. A class keeps at least a quarter of its frequency: the
+    floor is estimated on confident rows and may be too high for the others.
 
     >>> counts = torch.tensor([8.0, 2.0])                        # 2 of 10 labels are not the network's choice
     >>> denoised_prior(torch.tensor([0.68, 0.32]), counts)       # 0.8·0.8 + 0.2·0.2: one label in five is wrong
