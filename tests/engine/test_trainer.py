@@ -17,8 +17,8 @@ from torch import Tensor
 from engine.helpers import N_CLASSES, SHORT, Recorder, assert_identical, make_trainer, network, toy, views
 from pars.data import Dataset
 from pars.engine import RunFolder, TrainConfig, Trainer, predict_proba
+from pars.engine.batches import Order
 from pars.engine.checkpoint import load_tensors
-from pars.engine.order import Order
 from pars.errors import UserError
 from pars.losses import cross_entropy
 from pars.method_api import Draw, Losses, Method, Stage, Step, Task

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pars.engine.flops import network_cost
+from pars.engine import network_cost
 from pars.models import FastCNN, ModelConfig, build
 from pars.models.whitening import Signs
 

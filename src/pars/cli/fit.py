@@ -161,8 +161,8 @@ def text(found: Proof, method: str, listed: Path) -> str:
         *([] if found.tested is None else line_of("on right labels that are known", found.tested, method)),
         verdict(found, method),
     ]
-    if found.kept is not None:
-        where = f"stage {found.kept['stage']!r}, epoch {found.kept['epoch']}"
+    if found.selected is not None:
+        where = f"stage {found.selected['stage']!r}, epoch {found.selected['epoch']}"
         lines.append(f"the weights are those of {where}: held-out labels prefer them to the last")
     return "\n".join(lines)
 

@@ -72,6 +72,7 @@ def run_all(
                 results[each.name] = run.train(each.config, each.out, callback=callback, title=each.name, log=say)
         except Diverged as error:
             log(f"{each.name}: {error}")
+            each.out.mkdir(parents=True, exist_ok=True)  # in its first epoch it leaves nothing: this says it was tried
             results[each.name] = None
     return results
 

@@ -65,7 +65,7 @@ def check_rates(contender: Contender, rates: Sequence[float], out: Path) -> None
     """A run that was begun has the best of the rates that were tried then: others come too late."""
     if not RunFolder(contender.out).config.exists():
         return
-    tried = {path.name for path in folder_of(contender, out).glob("*") if RunFolder(path).config.exists()}
+    tried = {path.name for path in folder_of(contender, out).glob("*") if path.is_dir()}
     if tried != {f"{rate:g}" for rate in rates}:
         then = f"the best of {', '.join(sorted(tried))}" if tried else "not searched for"
         raise UserError(

@@ -18,6 +18,11 @@ Texts are read as they are:
 array(['card', 'post'], dtype='<U4')
 """
 
-from pars.estimator.classifier import EncoderChosenWarning, KeptEarlierWarning, PARSClassifier, RobustClassifier
+from pars.estimator.classifier import (
+    EarlierCheckpointWarning,
+    EncoderChosenWarning,
+    PARSClassifier,
+    RobustClassifier,
+)
 
-__all__ = ["EncoderChosenWarning", "KeptEarlierWarning", "PARSClassifier", "RobustClassifier"]
+__all__ = ["EarlierCheckpointWarning", "EncoderChosenWarning", "PARSClassifier", "RobustClassifier"]

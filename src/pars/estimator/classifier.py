@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -21,15 +19,15 @@ from pars import run
 from pars.audit import AuditReport, from_dynamics
 from pars.autoconfig import choose, configurations
 from pars.data import Dataset, Split, channel_statistics
-from pars.engine import Callback, Interrupted, Trainer, show_progress, use_threads
+from pars.engine import Callback, Trainer, resend_interrupt, show_progress, use_threads
 from pars.errors import UserError
 from pars.estimator.labels import REFUSE, read_labels
 from pars.estimator.model import Model
 from pars.estimator.rows import learn, opened_first
 
 
-class KeptEarlierWarning(UserWarning):
-    """The last stage of training did not help on held-out labels: an earlier stage's weights were kept."""
+class EarlierCheckpointWarning(UserWarning):
+    """The last stage of training did not help on held-out labels: the checkpoint of an earlier stage was selected."""
 
 
 class EncoderChosenWarning(UserWarning):
@@ -47,7 +45,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     epochs, batch_size, lr: "auto" or numbers; train_params: further fields of `TrainConfig`.
     views: "auto", or a dict of fields of `ViewsConfig`: what the weak and strong views of a row are.
     holdout: share of the labeled rows kept from training to judge stages by; "auto" is none below 500 rows.
-    keep: which weights to end with, "last", "best-stage" or "best-epoch" (judged by held-out labels), or "auto".
+    select: which checkpoint to end with, "last", "best-stage" or "best-epoch" (by held-out labels), or "auto".
     unlabeled: the value in y that marks rows without a label, for example -1 or ""; None or NaN: any missing value.
         By default every row has to have a label.
     encoder: what reads texts, picture files or images: a name as in `pars encode --encoder`, or a function of a list of
@@ -57,7 +55,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     device: "auto", "cpu" or "cuda". random_state: as everywhere in scikit-learn. verbose: 1 shows progress on stderr.
 
     After fit: classes_, n_features_in_ (of numbers, frames and images), feature_names_in_ (of a frame), history_ (one
-    dict per epoch), kept_ (stage and epoch of the weights), config_ (everything that was chosen), trials_ (held-out
+    dict per epoch), selected_checkpoint_ (its stage and epoch), config_ (everything that was chosen), trials_ (held-out
     labels met with each robust loss, %), model_ (networks), dynamics_ (what `audit` reads).
     """
 
@@ -73,7 +71,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         train_params: Mapping[str, Any] | None = None,
         views: Mapping[str, Any] | str = "auto",
         holdout: float | str = "auto",
-        keep: str = "auto",
+        select: str = "auto",
         unlabeled: Any = REFUSE,
         encoder: Any = None,
         encoded_views: int = 0,
@@ -90,7 +88,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.train_params = train_params
         self.views = views
         self.holdout = holdout
-        self.keep = keep
+        self.select = select
         self.unlabeled = unlabeled
         self.encoder = encoder
         self.encoded_views = encoded_views
@@ -113,7 +111,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         mean, std = channel_statistics(rows) if rows.dtype == np.uint8 else ((), ())  # type: ignore[arg-type]
         dataset = Dataset("X", Split(rows, labels, cached=cached), None, tuple(map(str, classes)), mean, std)
         configs = configurations(self.get_params(deep=False), dataset, seed)
-        with torch.random.fork_rng(), as_usual():
+        with torch.random.fork_rng(), resend_interrupt():
             config, self.trials_ = choose(configs, dataset, self._networks(configs, dataset), watch=self._watch)
             trainer = self._train(config, dataset)
         self.classes_, self.config_ = classes, config
@@ -149,18 +147,19 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _note(self, trainer: Trainer) -> None:
         """What became of training, and a warning where its last stage was in vain."""
         last = self.history_[-1]
-        kept = trainer.kept
-        self.kept_ = {"stage": last["stage"], "epoch": last["epoch"]} if kept is None else kept.note()
+        last_checkpoint = {"stage": last["stage"], "epoch": last["epoch"]}
+        selected = last_checkpoint if trainer.selected is None else trainer.selected.note()
+        self.selected_checkpoint_ = selected
         self.dynamics_ = None
         if trainer.dynamics is not None:
             self.dynamics_ = {name: tensor.numpy() for name, tensor in trainer.recorded().items()}
-        if self.kept_["stage"] != last["stage"]:
+        if selected["stage"] != last["stage"]:
             accuracy = {line["epoch"]: line["holdout"]["ema"] for line in self.history_ if "holdout" in line}
             warnings.warn(
-                f"kept the weights of stage {self.kept_['stage']!r}, epoch {self.kept_['epoch']}: on held-out labels "
-                f"they agree with {accuracy[self.kept_['epoch']]:.1f} %, those of the last stage, {last['stage']!r}, "
-                f"with {accuracy[last['epoch']]:.1f} %",
-                KeptEarlierWarning,
+                f"selected the checkpoint of stage {selected['stage']!r}, epoch {selected['epoch']}: it predicts "
+                f"{accuracy[selected['epoch']]:.1f} % of held-out labels, the last stage, {last['stage']!r}, "
+                f"{accuracy[last['epoch']]:.1f} %",
+                EarlierCheckpointWarning,
                 stacklevel=3,
             )
 
@@ -199,16 +198,6 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             labels = labels.astype(object)
             labels[missing] = None
         return labels
-
-
-@contextmanager
-def as_usual() -> Iterator[None]:
-    """A signal that stopped training does what it usually does."""
-    try:
-        yield
-    except Interrupted as stop:  # its handlers are gone: ask again
-        signal.raise_signal(stop.signal)
-        raise KeyboardInterrupt from stop
 
 
 class PARSClassifier(RobustClassifier):

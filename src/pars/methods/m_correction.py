@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from pars.method_api import (
     Cited,
     Entry,
     Epoch,
+    Length,
     Losses,
     Method,
     Recipe,
@@ -40,6 +41,11 @@ class MCorrection(Method):
     M-DYR-H bootstraps with predicted classes, M-DYR-S with probabilities. MD-DYR-SH also mixes rows in proportion to
     1 - B, and goes from probabilities to classes.
     """
+
+    lengths_in_epochs: ClassVar[tuple[Length, ...]] = (
+        Length("warm_up", "warm_up_share", first_stage=True),
+        Length("dynamic", "dynamic_share"),
+    )
 
     variant: Literal["M-DYR-H", "M-DYR-S", "MD-DYR-SH"] = "M-DYR-H"
     alpha: float = 32.0  # δ ~ Beta(α, α) of mixup: near ½

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
@@ -14,6 +14,7 @@ from pars.method_api import (
     Cited,
     Draw,
     Entry,
+    Length,
     Losses,
     Method,
     Recipe,
@@ -35,6 +36,8 @@ class PARSPaper(Method):
     unconfident rows. Selection ignores labels, so these labels are right about as often as any others, and the literal
     term unlearns them (docs/method.md has the measurement). The default draws y_bar among the other classes.
     """
+
+    lengths_in_epochs: ClassVar[tuple[Length, ...]] = (Length("warm_up", "warm_up_share", first_stage=True),)
 
     tau: float = 0.95  # τ: a row is ambiguous if its confidence exceeds this, else noisy (eq. ss)
     lambda_S: float = 1.0  # λ_S: self-training (eq. finalloss)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from pars.losses import cross_entropy, reduce
 from pars.method_api import (
     Entry,
     Epoch,
+    Length,
     Losses,
     Method,
     Recipe,
@@ -49,6 +50,8 @@ class SELFIE(Method):
 
     What has been corrected stays corrected over the runs, and so fewer rows are dropped in the next.
     """
+
+    lengths_in_epochs: ClassVar[tuple[Length, ...]] = (Length("warm_up", "warm_up_share"),)  # of each run, not a stage
 
     noise_rate: float | None = None  # τ; none = estimated early in the first run
     q: int = 15  # so many predictions in a row must agree

@@ -33,13 +33,13 @@ class Proof:
     seen: Gain  # on held-out labels as they are
     clean: Gain | None  # the same, with what wrong labels hide taken into account; none where they hide too much
     tested: Gain | None  # on right labels, where some are known
-    kept: dict[str, Any] | None  # the epoch whose weights held-out labels preferred, where that was not the last
+    selected: dict[str, Any] | None  # the checkpoint that held-out labels preferred, where it was not the last
 
     def summary(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         told = {"held_out": self.seen, "without_noise": self.clean, "right_labels": self.tested}
         gains = {name: None if g is None else asdict(g) | {"verdict": g.verdict} for name, g in told.items()}
-        return {"rows": len(self.held_out), "kept": self.kept, **gains, "labels": self.report.summary()}
+        return {"rows": len(self.held_out), "selected": self.selected, **gains, "labels": self.report.summary()}
 
 
 def fit(out: Path, *, method: str = "pars", seed: int = 0, device: str = "auto", watch: Watch) -> Proof:
@@ -52,8 +52,8 @@ def fit(out: Path, *, method: str = "pars", seed: int = 0, device: str = "auto",
     epochs = equal_epochs(plain, dataset, result["flop"])
     plain = replace(plain, data=robust.data, train=replace(plain.train, epochs=epochs, dynamics_every=0))
     train(plain, out / PLAIN, watch(), "plain training")
-    kept = result.get("kept")
-    return compare(dataset, out, None if kept is None or kept["epoch"] == result["epochs"] else kept)
+    selected = result.get("selected")
+    return compare(dataset, out, None if selected is None or selected["epoch"] == result["epochs"] else selected)
 
 
 def begun(folder: Path) -> RunConfig | None:
@@ -88,7 +88,7 @@ def train(config: RunConfig, folder: Path, callback: Callback | None, title: str
     return run.train(config, folder, callback=callback, title=title)
 
 
-def compare(dataset: Dataset, out: Path, kept: dict[str, Any] | None) -> Proof:
+def compare(dataset: Dataset, out: Path, selected: dict[str, Any] | None) -> Proof:
     labels, inputs = dataset.train.labels, dataset.train.inputs
     classifiers = [run.load_run(out / name) for name in (ROBUST, PLAIN)]
     first, second = (each.predict_proba(inputs).argmax(dim=1).numpy() for each in classifiers)
@@ -105,7 +105,7 @@ def compare(dataset: Dataset, out: Path, kept: dict[str, Any] | None) -> Proof:
         known = held_out & (right >= 0)
         tested = gain(first[known], second[known], right[known]) if known.any() else None
     clean = despite_noise(seen, report.noise_rate, dataset.n_classes)
-    return Proof(report, held_out, first, second, seen, clean, tested, kept)
+    return Proof(report, held_out, first, second, seen, clean, tested, selected)
 
 
 def audited(out: Path, dataset: Dataset | None = None) -> AuditReport:

@@ -14,6 +14,7 @@ from pars.data import Dataset, Inputs, Split
 from pars.engine import RunFolder
 from pars.errors import UserError
 from pars.noise import NoiseRecord, labels_sha256
+from pars.run_format import VERSION
 
 Given = dict[str, bool]
 """Whether the `dataset` and the `networks` of a run were given from Python, where no configuration can name them."""
@@ -60,7 +61,7 @@ def checksum(inputs: Inputs) -> str:
 
 def dumps(data: Mapping[str, Any], given: Given, settings: Mapping[str, Any], threads: int | None) -> str:
     """The text of inputs.json."""
-    content = {"given_from_python": given, "threads": threads, "data": data, "settings": settings}
+    content = {"format": VERSION, "given_from_python": given, "threads": threads, "data": data, "settings": settings}
     return json.dumps(content, indent=2) + "\n"
 
 

@@ -26,6 +26,7 @@ from pars.run.config import RunConfig
 from pars.run.paths import with_absolute_paths
 from pars.run.prepare import Prepared, first_files, prepare
 from pars.run.result import summarize
+from pars.run_format import check_run_format
 
 
 def train(
@@ -134,4 +135,5 @@ def open_run(path: str | Path) -> tuple[RunFolder, RunConfig]:
     folder = RunFolder(Path(path))
     if not folder.config.exists():
         raise UserError(f"{path} is not a run: {folder.config} is missing")
+    check_run_format(folder.path)
     return folder, toml.read(folder.config, RunConfig())
