@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pars.engine import RunFolder, locked, write_atomically
-from pars.errors import UserError
+from pars.errors import Diverged, UserError
 
 FULL = Path("/dev/full")
 
@@ -117,6 +117,42 @@ def test_text_that_utf_8_cannot_hold_is_shown_before_anything_is_made(tmp_path: 
     with pytest.raises(UserError, match=r"labels.csv would hold '1,\\ud800bad', which"), folder.begin(texts):
         pass
     assert not list(tmp_path.iterdir())
+
+
+def begun(folder: RunFolder) -> dict[Path, str]:
+    return dict.fromkeys((folder.inputs, folder.plan, folder.noise, folder.labels, folder.config), "{}")
+
+
+def diverge(folder: RunFolder, epoch: int) -> None:
+    """After a checkpoint within the first epoch, or after some epochs that were logged."""
+    folder.checkpoint.write_text("of some step")
+    for number in range(1, epoch):
+        folder.append_metrics({"epoch": number})
+    raise Diverged("not finite", epoch=epoch)
+
+
+def test_a_run_that_diverges_in_its_first_epoch_leaves_nothing(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "deep" / "run")
+    with pytest.raises(Diverged), folder.begin(begun(folder)):
+        diverge(folder, epoch=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_so_it_does_when_it_was_resumed_and_files_of_others_stay(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    with pytest.raises(KeyboardInterrupt), folder.begin(begun(folder)):
+        raise KeyboardInterrupt
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(Diverged), folder.lock():
+        diverge(folder, epoch=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_run_that_diverges_later_keeps_what_it_has(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    with pytest.raises(Diverged), folder.begin(begun(folder)):
+        diverge(folder, epoch=2)
+    assert {*tmp_path.iterdir()} == {folder.metrics, folder.checkpoint, *begun(folder)}
 
 
 def test_a_run_that_failed_after_it_began_is_kept(tmp_path: Path) -> None:
