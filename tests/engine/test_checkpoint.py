@@ -215,7 +215,7 @@ def test_a_note_that_fits_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "expected"),
     [
         ({"epoch": -1}, "epoch is -1, expected 0 to 4"),
         ({"epoch": 5}, "epoch is 5, expected 0 to 4"),
@@ -239,8 +239,8 @@ def test_a_note_that_fits_is_read() -> None:
         ({"meter": {}}, "expected the names of its sums"),
     ],
 )
-def test_a_note_that_does_not_fit_is_named(changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(UserError, match=rf"checkpoint.safetensors does not fit its run: .*{said}"):
+def test_a_note_that_does_not_fit_is_named(changes: dict[str, Any], expected: str) -> None:
+    with pytest.raises(UserError, match=rf"checkpoint.safetensors does not fit its run: .*{expected}"):
         read_position(NOTE | changes, METER, WHERE, epochs=4, steps=3, networks=1)
 
 

@@ -18,7 +18,7 @@ N, N_CLASSES = 200, 4
 
 
 def no_view(name: str, index: int) -> Tensor:
-    raise AssertionError("a meter looks at no view")
+    raise AssertionError("a meter needs no view")
 
 
 def selections(seed: int = 0) -> tuple[list[Selection], Tensor, Tensor]:

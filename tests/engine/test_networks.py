@@ -33,7 +33,7 @@ class Answer(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("module", "said"),
+    ("module", "expected"),
     [
         (lambda x: x, r"networks\[0\] is a function, expected a torch.nn.Module"),
         (nn.LazyLinear(3), r"networks\[0\] has lazy layers without weights yet"),
@@ -47,8 +47,8 @@ class Answer(nn.Module):
         (nn.Linear(4, 3).requires_grad_(False), "has nothing to train"),
     ],
 )
-def test_what_is_wrong_with_a_network_is_said(module: object, said: str) -> None:
-    with pytest.raises(UserError, match=said):
+def test_what_is_wrong_with_a_network_is_named(module: object, expected: str) -> None:
+    with pytest.raises(UserError, match=expected):
         check_network(module, ROWS, 3, 16, "networks[0]")
 
 

@@ -37,7 +37,7 @@ def test_the_other_schedules() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "expected"),
     [
         ({"epochs": 0}, r"train\.epochs is 0"),
         ({"batch_size": 0}, r"train\.batch_size is 0"),
@@ -56,8 +56,8 @@ def test_the_other_schedules() -> None:
         ({"nesterov": True, "momentum": 0}, r"train\.nesterov needs train\.momentum"),
     ],
 )
-def test_a_wrong_setting_is_named(changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(UserError, match=said):
+def test_a_wrong_setting_is_named(changes: dict[str, Any], expected: str) -> None:
+    with pytest.raises(UserError, match=expected):
         TrainConfig(**changes)
 
 

@@ -75,7 +75,7 @@ def check_rates(contender: Contender, rates: Sequence[float], out: Path) -> None
 
 
 def shortened(config: RunConfig, share: float) -> RunConfig:
-    """The configuration of a try: a part of the budget, held-out labels, and no more looks than needed."""
+    """The configuration of a try: a part of the budget, held-out labels, and no more evaluations than needed."""
     config = run.in_shares(config)
     train, data = config.train, config.data
     epochs = train.epochs if train.budget else max(1, round(share * train.epochs))

@@ -67,7 +67,7 @@ def choose_threads(step_flop: float) -> int:
     with a lower number is respected, too.
     """
     most = torch.get_num_threads()
-    if is_set_by_user() or most == 1:
+    if _is_set_by_user() or most == 1:
         return most
     if step_flop < SMALL_STEP:
         return 1
@@ -77,18 +77,18 @@ def choose_threads(step_flop: float) -> int:
 
 
 def recorded_threads(recorded: int | None) -> int | None:
-    """The number of threads to resume with: as recorded, unless `OMP_NUM_THREADS` says otherwise; none if unknown."""
-    return torch.get_num_threads() if is_set_by_user() else recorded
+    """The number of threads to resume with: `OMP_NUM_THREADS` if it is set, else as recorded; none if unknown."""
+    return torch.get_num_threads() if _is_set_by_user() else recorded
 
 
-def is_set_by_user() -> bool:
+def _is_set_by_user() -> bool:
     """Whether the environment says how many threads to use."""
     return bool(os.environ.get("OMP_NUM_THREADS"))
 
 
 @contextmanager
 def use_threads(count: int | None) -> Iterator[None]:
-    """Give torch so many threads, and afterwards what it had before; none leaves it alone."""
+    """Set the number of torch's threads inside the block, and reset it afterwards; none leaves it alone."""
     before = torch.get_num_threads()
     if count is None or count == before:
         yield
@@ -119,9 +119,9 @@ def cpu_quota(root: Path = ROOT) -> int | None:
     for line in groups:
         _, controllers, path = line.split(":", 2)
         if not controllers:
-            bases, read = ("sys/fs/cgroup", "sys/fs/cgroup/unified"), quota_v2
+            bases, read = ("sys/fs/cgroup", "sys/fs/cgroup/unified"), _quota_v2
         elif "cpu" in controllers.split(","):
-            bases, read = ("sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct"), quota_v1
+            bases, read = ("sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct"), _quota_v1
         else:
             continue
         own = Path(path.lstrip("/"))
@@ -130,7 +130,7 @@ def cpu_quota(root: Path = ROOT) -> int | None:
     return max(1, math.ceil(min(found))) if found else None
 
 
-def quota_v2(group: Path) -> float | None:
+def _quota_v2(group: Path) -> float | None:
     """Cores of a cgroup v2: `cpu.max` holds "200000 100000" (microseconds of each period), or "max 100000"."""
     try:
         quota, period = (group / "cpu.max").read_text(encoding="utf-8").split()
@@ -139,7 +139,7 @@ def quota_v2(group: Path) -> float | None:
         return None
 
 
-def quota_v1(group: Path) -> float | None:
+def _quota_v1(group: Path) -> float | None:
     """Cores of a cgroup v1; a quota of -1 is none."""
     try:
         quota, period = (
@@ -155,25 +155,25 @@ def idle_cores(cores: Collection[int], *, root: Path = ROOT, window: float = WIN
 
     All are taken to be idle where the system does not say.
     """
-    before = core_times(root)
+    before = _core_times(root)
     time.sleep(window)
-    after = core_times(root)
+    after = _core_times(root)
     if not all(core in before and core in after for core in cores):
         return float(len(cores))
-    return sum(idle_share(before[core], after[core]) for core in cores)
+    return sum(_idle_share(before[core], after[core]) for core in cores)
 
 
-def idle_share(before: tuple[int, int], after: tuple[int, int]) -> float:
+def _idle_share(before: tuple[int, int], after: tuple[int, int]) -> float:
     """The idle share of a core between two readings of (idle, all) time.
 
-    >>> idle_share((100, 200), (105, 220))
+    >>> _idle_share((100, 200), (105, 220))
     0.25
     """
     idle, every = after[0] - before[0], after[1] - before[1]
     return 1.0 if every <= 0 else min(1.0, max(0.0, idle / every))
 
 
-def core_times(root: Path = ROOT) -> dict[int, tuple[int, int]]:
+def _core_times(root: Path = ROOT) -> dict[int, tuple[int, int]]:
     """(idle, all) time of each core since the system started, in ticks, from /proc/stat."""
     try:
         lines = (root / "proc/stat").read_text(encoding="utf-8").splitlines()
