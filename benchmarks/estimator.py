@@ -93,7 +93,7 @@ def fitted(model: RobustClassifier, rows: NoisySet) -> dict[str, Any]:
     return {
         "test": accuracy(model.predict(rows.x_test), rows),
         "holdout": {stage: round(value, 2) for stage, value in stages.items()},
-        "kept": model.kept_,
+        "selected": model.selected_checkpoint_,
         "epochs": model.config_.train.epochs,
     }
 

@@ -59,7 +59,7 @@ def features() -> Iterator[Cell]:
 
 
 def epochs_of(name: str, passes: float) -> int:
-    """So many epochs that a run has about this many network passes per row, counted on a miniature."""
+    """So many epochs that a run has about this many network passes per row, counted by a probe."""
     method, epochs = run.preset("features")(NoiseConfig(), name).method, 20
     row, costs = RowCounts(every=1, labeled=1, per_epoch=1, n_classes=10), [NetworkCost(1 / 3, 1.0)] * method.networks
     for _ in range(2):

@@ -10,8 +10,8 @@ RUNS holds a folder per row; a row that was stopped goes on where it was and end
 cifar-10-batches-py and CIFAR-10_human.pt. `last`, `ema` and `best` are test accuracies in %: of the last epoch's
 weights, of their average, and of the best evaluated average (chosen by the test set: optimistic), each from one look at
 an image; `mirrored` is `ema` where predictions are the mean over an image and its mirror image, as the presets predict.
-Every fourth epoch is tested (earlier lines of the file, and where the best epoch is kept: every second), and nothing is
-recorded for an audit.
+Every fourth epoch is tested (earlier lines of the file, and where the best epoch is selected: every second), and
+nothing is recorded for an audit.
 `curve` has stage, FLOP so far, `last` and `ema` of every tested epoch; `trace` (later lines) beside it, in %:
 `mirrored`, the wrong labels that the network predicts (`memorized`; of the rows drawn), the rows that the teacher is
 sure of, and how many of these it is right about.
@@ -43,7 +43,7 @@ PLOTS = {
     "sym50": "CIFAR-10, 50 000 images, 50 % symmetric noise; names say method and budget in PFLOP",
     "sym80": "CIFAR-10, 50 000 images, 80 % symmetric noise; names say method and budget in PFLOP",
 }
-EARLY_STOPPING: dict[str, Any] = {"data": {"holdout": 0.1}, "train": {"keep": "best-epoch"}}
+EARLY_STOPPING: dict[str, Any] = {"data": {"holdout": 0.1}, "train": {"select": "best-epoch"}}
 ALL_LABELS: dict[str, Any] = {"sampling": "uniform", "agreement_start": 1.0}  # all labels alike, to the end
 
 
@@ -127,9 +127,9 @@ RECIPES: dict[str, Row] = {
 def configuration(row: Row, root: Path, convolution: Convolution) -> run.RunConfig:
     config = run.overlay(run.preset(row.preset, row.budget)(row.noise, row.method), row.changes)
     model = replace(config.model, convolution=convolution)
-    # A tenth fewer passes, and the same weights; unless the tested epochs are those that may be kept.
+    # A tenth fewer passes, and the same weights; unless the tested epochs are those that may be selected.
     train = replace(config.train, dynamics_every=0)
-    if train.keep == "last":
+    if train.select == "last":
         train = replace(train, evaluate_every=4)
     return replace(config, data=replace(config.data, root=str(root)), model=model, train=train)
 
@@ -145,7 +145,7 @@ def train(name: str, row: Row, root: Path, folder: Path, convolution: Convolutio
         result = run.train(wanted, folder, callback=show_progress(), title=name)
     lines = report.read_metrics(RunFolder(folder).metrics)
     tested = [line for line in lines if "test" in line]
-    ended = next(line for line in tested if line["epoch"] == result.get("kept", tested[-1])["epoch"])
+    ended = next(line for line in tested if line["epoch"] == result.get("selected", tested[-1])["epoch"])
     return {
         "row": name,
         "preset": row.preset,
@@ -179,8 +179,8 @@ def traced(line: dict[str, Any]) -> dict[str, float]:
     found = {
         "mirrored": line["test"].get("mirrored"),
         "memorized": 100 * raw["memorized"] if "memorized" in raw else None,
-        "sure": 100 * pseudo["ambiguous"] / pseudo["rows"] if pseudo.get("rows") else None,
-        "sure_right": 100 * pseudo["pseudo_accuracy_ambiguous"] if "pseudo_accuracy_ambiguous" in pseudo else None,
+        "sure": 100 * pseudo["selected"] / pseudo["rows"] if pseudo.get("rows") else None,
+        "sure_right": 100 * pseudo["pseudo_accuracy_selected"] if "pseudo_accuracy_selected" in pseudo else None,
     }
     return {"epoch": line["epoch"]} | {key: round(value, 2) for key, value in found.items() if value is not None}
 

@@ -12,9 +12,9 @@ optimizer, average   the update of weights; the moving average
 other                drawing rows, meters, Python between
 network              forward + backward: what the cores are for
 
-`run` weighs the stages as the preset does: so many warm-up and main steps, and evaluation, looks at all rows for the
-audit and predictions at the end of stages, from the measured cost of a batch of each. There `evaluation` is forwards
-outside training, which `network` leaves out and `network_or_evaluation` counts.
+`run` weighs the stages as the preset does: so many warm-up and main steps, and evaluation, passes over all rows for
+the audit and predictions at the end of stages, from the measured cost of a batch of each. There `evaluation` is
+forwards outside training, which `network` leaves out and `network_or_evaluation` counts.
 """
 
 from __future__ import annotations
@@ -35,12 +35,11 @@ from torch import Tensor
 
 from pars import data, run
 from pars.engine import Trainer, keep_freed_memory
-from pars.engine import learner as learner_room
+from pars.engine import learner as learner_module
+from pars.engine.batches import EVALUATION_BATCH, Feed
 from pars.engine.dynamics import Dynamics
-from pars.engine.examine import CALIBRATION_ROWS
-from pars.engine.feed import Feed
-from pars.engine.order import Scheduled
-from pars.engine.predict import BATCH
+from pars.engine.evaluation import CALIBRATION_ROWS
+from pars.engine.stages import ScheduledStage
 from pars.noise import NoiseConfig
 
 ROWS, CLASSES, TEST_ROWS = 4_096, 10, 1_024
@@ -95,13 +94,13 @@ def watched(config: run.RunConfig, clock: Clock) -> Trainer:
             clock.watch(module, "forward", "forward")
         clock.watch(learner.optimizer, "step", "optimizer")
         clock.watch(learner.optimizer, "zero_grad", "optimizer")
-    clock.watch(learner_room, "update_average", "average")
+    clock.watch(learner_module, "update_average", "average")
     clock.watch(Tensor, "backward", "backward")
     clock.watch(Feed, "_view", "views")
     return trainer
 
 
-def steps_of(trainer: Trainer, scheduled: Scheduled) -> Iterator[Callable[[], None]]:
+def steps_of(trainer: Trainer, scheduled: ScheduledStage) -> Iterator[Callable[[], None]]:
     """The steps of a stage, one after the other, as the trainer takes them."""
     for epoch in range(scheduled.first_epoch, scheduled.first_epoch + scheduled.stage.epochs):
         batches = {name: order.epoch(epoch) for name, order in scheduled.orders(trainer.state).items()}
@@ -115,13 +114,13 @@ def steps_of(trainer: Trainer, scheduled: Scheduled) -> Iterator[Callable[[], No
 
 
 def measure(turns: int, steps: int) -> tuple[run.RunConfig, dict[str, Clock]]:
-    """Core seconds of `turns` × `steps` steps of either stage, and of passes over `BATCH` rows."""
+    """Core seconds of `turns` × `steps` steps of either stage, and of passes over `EVALUATION_BATCH` rows."""
     config = run.preset("cifar10-fast")(NoiseConfig(kind="symmetric", rate=0.5))
     clocks: dict[str, Clock] = {}
     one = Clock()
     trainer = watched(config, one)
     stages = {}
-    for scheduled in trainer.schedule:
+    for scheduled in trainer.runner.schedule:
         clock_step = scheduled.stage.step
 
         def losses(at: Any, plain: Any = clock_step) -> Any:
@@ -131,9 +130,9 @@ def measure(turns: int, steps: int) -> tuple[run.RunConfig, dict[str, Clock]]:
         stage = replace(scheduled.stage, step=losses)
         stages[stage.name] = steps_of(trainer, replace(scheduled, stage=stage))
         clocks[stage.name] = Clock()
-    clocks["look"], clocks["evaluate"] = Clock(), Clock()
-    rows = torch.arange(BATCH)
-    dynamics = Dynamics(BATCH, CLASSES, trainer.dynamics.spans, 1) if trainer.dynamics else None
+    clocks["dynamics"], clocks["evaluate"] = Clock(), Clock()
+    rows = torch.arange(EVALUATION_BATCH)
+    dynamics = Dynamics(EVALUATION_BATCH, CLASSES, trainer.dynamics.spans, 1) if trainer.dynamics else None
     for turn in range(turns + 1):
         for name, take in stages.items():
             one.seconds = defaultdict(float)
@@ -143,13 +142,13 @@ def measure(turns: int, steps: int) -> tuple[run.RunConfig, dict[str, Clock]]:
             add(clocks[name], one, turn)
         one.seconds = defaultdict(float)
         with one.part("other"):
-            trainer.predict_proba(trainer.inputs[rows], looks=[trainer.views.plain])
+            trainer.predict_proba(trainer.inputs[rows], test_time_views=[trainer.views.plain])
         add(clocks["evaluate"], one, turn)
         one.seconds = defaultdict(float)
         if dynamics is not None:
             with one.part("other"):
-                dynamics.look([net.average for net in trainer.nets], trainer.feed, trainer.labels[rows], 0)
-            add(clocks["look"], one, turn)
+                dynamics.record([net.average for net in trainer.nets], trainer.feed, trainer.labels[rows], 0)
+            add(clocks["dynamics"], one, turn)
     return config, clocks
 
 
@@ -176,13 +175,13 @@ def whole_run(config: run.RunConfig, clocks: dict[str, Clock], turns: int, steps
         for part, seconds in clocks[name].seconds.items():
             total[part] += seconds / (turns * steps) * per_epoch * epochs
     due = {e for e in range(1, train.epochs + 1) if e % train.evaluate_every == 0} | {warm_up, train.epochs}
-    looks = {e for e in range(1, train.epochs + 1) if e % train.dynamics_every == 0} | {warm_up, train.epochs}
+    recorded = {e for e in range(1, train.epochs + 1) if e % train.dynamics_every == 0} | {warm_up, train.epochs}
     tested = (2 + config.views.mirror) * CIFAR_TEST  # raw and averaged weights, the latter on mirror images too
-    evaluated = len(due) * tested + len(due | looks) * CALIBRATION_ROWS + 2 * CIFAR_ROWS  # 2 ends of stages
-    for name, rows in (("evaluate", evaluated), ("look", len(looks) * CIFAR_ROWS)):
+    evaluated = len(due) * tested + len(due | recorded) * CALIBRATION_ROWS + 2 * CIFAR_ROWS  # 2 ends of stages
+    for name, rows in (("evaluate", evaluated), ("dynamics", len(recorded) * CIFAR_ROWS)):
         spent = clocks[name].seconds
-        total["evaluation"] += spent["forward"] / (turns * BATCH) * rows
-        total["other"] += (sum(spent.values()) - spent["forward"]) / (turns * BATCH) * rows
+        total["evaluation"] += spent["forward"] / (turns * EVALUATION_BATCH) * rows
+        total["other"] += (sum(spent.values()) - spent["forward"]) / (turns * EVALUATION_BATCH) * rows
     return total
 
 

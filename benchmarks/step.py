@@ -34,7 +34,7 @@ from torch import Tensor, nn
 
 from pars import data, models, run
 from pars.engine import Trainer, keep_freed_memory
-from pars.engine.order import Rows
+from pars.engine.batches import Rows
 from pars.methods.pars import PARS
 from pars.noise import NoiseConfig
 
@@ -74,7 +74,7 @@ class Ours:
 
     def __init__(self, config: run.RunConfig, dataset: data.Dataset) -> None:
         self.trainer: Trainer = run.build_trainer(config, run.load_training_data(config, dataset), None)
-        self.stage = self.trainer.schedule[-1]
+        self.stage = self.trainer.runner.schedule[-1]
         self.batches = self.epochs()
         self.network = 0.0  # seconds inside it
         for net in self.trainer.nets:

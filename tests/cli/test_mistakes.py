@@ -177,7 +177,7 @@ def test_a_folder_that_holds_a_run_is_not_trained_in(
     digits_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = refused(("train", *DIGITS, "--out", digits_run), digits_run, capsys)
-    assert f"{digits_run} already holds a run; `pars resume {digits_run}` goes on with it" in said
+    assert f"{digits_run} already holds a run; `pars resume {digits_run}` continues it" in said
 
 
 def test_a_file_is_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -202,6 +202,19 @@ def test_a_run_without_its_configuration_is_none(
         assert "config.toml" in said
     missing = tmp_path / "nope"
     assert f"{missing} is not a run" in refused(("resume", missing), tmp_path, capsys)
+
+
+@pytest.mark.parametrize(("version", "word"), [(None, "an older"), (3, "a newer")])
+def test_a_run_of_another_format_is_refused_by_every_command_that_opens_one(
+    version: int | None, word: str, digits_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = shutil.copytree(digits_run, tmp_path / "run")
+    content = json.loads((folder / "inputs.json").read_text())
+    assert content.pop("format") == 2
+    (folder / "inputs.json").write_text(json.dumps(content if version is None else content | {"format": version}))
+    for command in (("resume",), ("evaluate", "digits"), ("predict", "digits"), ("inspect",), ("audit",)):
+        said = refused((command[0], folder, *command[1:]), folder, capsys)
+        assert f"{folder} was written by {word} version of pars" in said
 
 
 def cut(path: Path, keep: int) -> None:
@@ -284,6 +297,16 @@ def test_a_loss_that_explodes_is_named(tmp_path: Path, capsys: pytest.CaptureFix
     said = message(capsys)
     assert "a loss is not finite in epoch" in said
     assert "a smaller train.lr or other method settings may help" in said
+
+
+def test_a_run_that_diverges_in_its_first_epoch_is_not_in_the_way_of_the_next(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train = ("train", *DIGITS, "--method", "ce", "--train.batch-size", "8", "--out", tmp_path / "runs" / "first")
+    assert pars(*train, "--train.lr", "1e30") == 2
+    assert "a loss is not finite in epoch 1" in message(capsys)
+    assert list(tmp_path.iterdir()) == []
+    assert pars(*train, "--train.lr", "0.01") == 0
 
 
 def test_a_home_folder_that_does_not_exist(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,10 +1,16 @@
-"""Draws of torch's own generators: placed by address, and at no cost to devices that are not there."""
+"""Where a run computes: seeded generators, and freed memory that stays with the process."""
 
 from __future__ import annotations
 
+import resource
+import subprocess
+import sys
+
+import pytest
 import torch
 
 from engine.helpers import Recorder, assert_identical, make_trainer, weights
+from pars.engine import keep_freed_memory
 from pars.engine.device import seed_generators
 from pars.methods import PARS
 
@@ -47,3 +53,37 @@ def test_seeding_gives_the_numbers_of_torchs_own_seeding_and_leaves_nothing_behi
     assert len(torch.cuda._queued_calls) == waiting
     torch.manual_seed(7)
     assert torch.equal(torch.rand(5), ours)
+
+
+TOUCH = """
+import resource, sys, torch
+from pars.engine import keep_freed_memory
+if sys.argv[1] == "keep" and not keep_freed_memory():
+    sys.exit(3)
+def use():
+    torch.ones(10_000_000)  # 40 MB, freed at once
+for _ in range(3):
+    use()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(5):
+    use()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def page_faults(how: str) -> int:
+    done = subprocess.run([sys.executable, "-c", TOUCH, how], capture_output=True, text=True, check=False)
+    if done.returncode == 3:
+        pytest.skip("this C library cannot be asked")
+    return int(done.stdout)
+
+
+def test_memory_that_was_freed_is_used_again_without_asking_the_kernel() -> None:
+    pages = 5 * 40_000_000 // resource.getpagesize()
+    given_back, kept = page_faults("give back"), page_faults("keep")
+    assert kept < pages / 10
+    assert kept < given_back
+
+
+def test_asking_twice_does_no_harm() -> None:
+    assert keep_freed_memory() == keep_freed_memory()

@@ -17,8 +17,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from engine.helpers import N_CLASSES, SHORT, Recorder, assert_identical, make_trainer, toy, weights
 from engine.test_trainer import HELD, Peers
 from pars.engine import Callback, RunFolder, Trainer, load_tensors
+from pars.engine.batches import EVALUATION_BATCH
 from pars.engine.dynamics import Dynamics, spans
-from pars.engine.predict import BATCH
 from pars.errors import UserError
 from pars.method_api import Method
 from pars.methods import PARS, Supervised
@@ -46,7 +46,7 @@ class Answers(Callback):
 def recorded(method: Method, **changes: Any) -> tuple[Trainer, Floats]:
     callback = Answers()
     trainer = make_trainer(method, callback=callback, held_out=HELD, **changes)
-    assert len(trainer.labels) <= BATCH
+    assert len(trainer.labels) <= EVALUATION_BATCH
     callback.trainer = trainer
     trainer.run()
     return trainer, np.stack(callback.found)

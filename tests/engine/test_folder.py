@@ -1,14 +1,20 @@
-"""The files of a run: whole or not at all."""
+"""The files of a run: whole or not at all, and one process per folder."""
 
 from __future__ import annotations
 
+import fcntl
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pars.engine import RunFolder, write_atomically
-from pars.errors import UserError
+from pars.engine import RunFolder, locked, write_atomically
+from pars.errors import Diverged, UserError
 
 FULL = Path("/dev/full")
 
@@ -31,7 +37,7 @@ def test_a_file_left_half_written_by_a_kill_goes_when_the_run_goes_on(tmp_path: 
         write_atomically(tmp_path / "x", killed)
     assert len(list(tmp_path.iterdir())) == 1
     (tmp_path / "mine.part").write_text("mine")
-    RunFolder(tmp_path).keep_metrics(0)
+    RunFolder(tmp_path).truncate_metrics(0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["metrics.jsonl", "mine.part"]
 
 
@@ -52,7 +58,7 @@ def test_a_line_cut_off_by_a_kill_is_ignored_and_not_continued(tmp_path: Path, c
     with folder.metrics.open("a") as file:
         file.write(cut)
     assert folder.read_metrics() == [{"epoch": 1}, {"epoch": 2}]
-    folder.keep_metrics(2)
+    folder.truncate_metrics(2)
     folder.append_metrics({"epoch": 3, "again": True})
     assert folder.read_metrics() == [{"epoch": 1}, {"epoch": 2}, {"epoch": 3, "again": True}]
 
@@ -61,9 +67,9 @@ def test_epochs_after_the_checkpoint_are_forgotten(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     for epoch in range(1, 6):
         folder.append_metrics({"epoch": epoch})
-    folder.keep_metrics(3)
+    folder.truncate_metrics(3)
     assert [line["epoch"] for line in folder.read_metrics()] == [1, 2, 3]
-    folder.keep_metrics(0)
+    folder.truncate_metrics(0)
     assert folder.read_metrics() == []
 
 
@@ -113,6 +119,42 @@ def test_text_that_utf_8_cannot_hold_is_shown_before_anything_is_made(tmp_path: 
     assert not list(tmp_path.iterdir())
 
 
+def begun(folder: RunFolder) -> dict[Path, str]:
+    return dict.fromkeys((folder.inputs, folder.plan, folder.noise, folder.labels, folder.config), "{}")
+
+
+def diverge(folder: RunFolder, epoch: int) -> None:
+    """After a checkpoint within the first epoch, or after some epochs that were logged."""
+    folder.checkpoint.write_text("of some step")
+    for number in range(1, epoch):
+        folder.append_metrics({"epoch": number})
+    raise Diverged("not finite", epoch=epoch)
+
+
+def test_a_run_that_diverges_in_its_first_epoch_leaves_nothing(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "deep" / "run")
+    with pytest.raises(Diverged), folder.begin(begun(folder)):
+        diverge(folder, epoch=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_so_it_does_when_it_was_resumed_and_files_of_others_stay(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    with pytest.raises(KeyboardInterrupt), folder.begin(begun(folder)):
+        raise KeyboardInterrupt
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(Diverged), folder.lock():
+        diverge(folder, epoch=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_run_that_diverges_later_keeps_what_it_has(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    with pytest.raises(Diverged), folder.begin(begun(folder)):
+        diverge(folder, epoch=2)
+    assert {*tmp_path.iterdir()} == {folder.metrics, folder.checkpoint, *begun(folder)}
+
+
 def test_a_run_that_failed_after_it_began_is_kept(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "deep" / "run")
     with pytest.raises(KeyboardInterrupt), folder.begin({folder.config: "mine"}):
@@ -124,7 +166,7 @@ def test_a_run_that_failed_after_it_began_is_kept(tmp_path: Path) -> None:
 def test_a_damaged_log_is_named_and_kept(tmp_path: Path, line: str) -> None:
     folder = RunFolder(tmp_path)
     folder.metrics.write_text('{"epoch": 1}\n' + line + "\n")
-    for work in (folder.read_metrics, lambda: folder.keep_metrics(0)):
+    for work in (folder.read_metrics, lambda: folder.truncate_metrics(0)):
         with pytest.raises(UserError, match=r"metrics.jsonl is damaged"):
             work()
     assert line in folder.metrics.read_text()
@@ -145,3 +187,70 @@ def test_a_log_that_is_a_folder_or_no_text_is_named(tmp_path: Path) -> None:
 def test_a_name_that_no_folder_can_have_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match="cannot make the run folder"):
         RunFolder(tmp_path / name).check_free()
+
+
+HOLD = """
+import fcntl, os, sys, time
+fcntl.flock(os.open(sys.argv[1], os.O_RDWR | os.O_CREAT), fcntl.LOCK_EX)
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+@contextmanager
+def another_process(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """One that holds the lock until it is killed."""
+    process = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_second_holder_is_refused_until_the_first_is_done(tmp_path: Path) -> None:
+    with locked(tmp_path / "lock"):
+        with pytest.raises(UserError, match="is in use by another process"), locked(tmp_path / "lock"):
+            pass
+        assert (tmp_path / "lock").exists()  # the refused one has not taken it away
+    with locked(tmp_path / "lock"):
+        pass
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
+    with another_process(tmp_path / "lock") as process:
+        with pytest.raises(UserError, match=f"{tmp_path} is in use by another process"), locked(tmp_path / "lock"):
+            pass
+        process.kill()
+        process.wait()
+        assert (tmp_path / "lock").exists()
+        with locked(tmp_path / "lock"):
+            pass
+
+
+def test_a_folder_that_is_not_there_cannot_be_locked(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be trained in"), locked(tmp_path / "nope" / "lock"):
+        pass
+
+
+def test_a_lock_that_its_holder_has_just_removed_is_not_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between our opening of the file and our locking it, its holder is done and a third process has come first."""
+    path, real = tmp_path / "lock", fcntl.flock
+    third: list[int] = []
+
+    def late(handle: int, how: int) -> None:
+        if not third:
+            path.unlink()
+            third.append(os.open(path, os.O_RDWR | os.O_CREAT))
+            real(third[0], fcntl.LOCK_EX)
+        real(handle, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with pytest.raises(UserError, match="is in use by another process"), locked(path):
+        pass
+    os.close(third[0])
+    with locked(path):
+        pass

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from engine.helpers import Recorder, make_trainer, network, toy, views
-from pars.engine import NetworkCost, Plan, RowCounts, TrainConfig, Trainer, epoch_costs, plan
+from pars.engine import NetworkCost, Plan, RowCounts, TrainConfig, Trainer, epoch_costs, network_cost, plan
 from pars.engine.plan import nearest_share, plan_for
 from pars.errors import UserError
 from pars.method_api import Method, Task
@@ -20,7 +20,8 @@ HELD = np.arange(120) % 6 == 0
 FEW_LABELS = toy(n=120, unlabeled=60)
 PER_EPOCH = 7 * 16  # steps of so many rows: more than there are labels
 CONFIG = TrainConfig(batch_size=16, lr=0.05, ema=0.9, steps_per_epoch=7, dynamics_every=0, evaluate_every=1000)
-# Looks at all rows in each epoch or in one, stages that cost differently, passes beside the step's own, two networks.
+ROW_FLOP = network_cost(network(), torch.from_numpy(FEW_LABELS.train.inputs[:2])).training
+# Passes over all rows in each epoch or in one, stages that cost differently, passes beside the step's, two networks.
 SEVERAL = ("pars", "co-teaching-plus", "mlnt", "md-dyr-sh", "fixmatch", "pes", "disc", "ssr+")
 PASS = NetworkCost(1 / 3, 1.0)
 ROWS = RowCounts(every=100, labeled=100, per_epoch=100, n_classes=3)
@@ -44,16 +45,15 @@ def passes_for(method: Method, budget: float) -> Plan:
 @pytest.mark.parametrize(("name", "optimizer"), [*((name, "sgd") for name in SEVERAL), ("pars", "muon")])
 def test_a_run_with_few_labels_costs_what_was_planned_and_not_more_than_its_budget(name: str, optimizer: Any) -> None:
     method = by_name(name)
-    row = trainer_of(method, replace(CONFIG, epochs=30)).learners[0].cost.training
     epochs = 26 if name == "md-dyr-sh" else 12
-    config = replace(CONFIG, optimizer=optimizer, budget=epochs * PER_EPOCH * row * REGISTRY[name].cost / 1e15)
+    config = replace(CONFIG, optimizer=optimizer, budget=epochs * PER_EPOCH * ROW_FLOP * REGISTRY[name].cost / 1e15)
     made = plan_of(method, config)
     trainer = trainer_of(made.method, replace(config, epochs=made.epochs), planned=made.by_epoch)
     trainer.run()
     assert trainer.epoch == made.epochs
     assert trainer.flop <= config.budget * 1e15
     assert trainer.flop <= 1.001 * made.flop
-    # What these two pass depends on which labels they come to trust: they are planned at their dearest.
+    # What these two pass depends on which labels they come to trust: the plan takes the highest cost.
     assert trainer.flop >= (0.75 if name in ("disc", "pes") else 0.95) * made.flop
     assert (
         made.flop + max(max(made.by_epoch), 0.03 * config.budget * 1e15) > config.budget * 1e15
@@ -67,12 +67,11 @@ def test_a_run_with_few_labels_costs_what_was_planned_and_not_more_than_its_budg
 )
 def test_a_run_that_asks_its_teacher_more_in_its_late_part_ends_within_its_budget(changes: dict[str, Any]) -> None:
     method = PARSFast(pool="all", temporal_teacher=False, sampling="uniform", **changes)
-    row = trainer_of(method, replace(CONFIG, epochs=30)).learners[0].cost.training
-    config = replace(CONFIG, budget=(40 if "pseudo" in changes else 120) * PER_EPOCH * row / 1e15)
+    config = replace(CONFIG, budget=(40 if "pseudo" in changes else 120) * PER_EPOCH * ROW_FLOP / 1e15)
     made = plan_of(method, config)
     trainer = trainer_of(made.method, replace(config, epochs=made.epochs), planned=made.by_epoch)
     trainer.run()
-    assert trainer.epoch == made.epochs > 24  # more than the miniature has
+    assert trainer.epoch == made.epochs > 24  # more than the probe has
     assert 0.9 * config.budget <= trainer.flop / 1e15 <= config.budget
 
 
@@ -123,7 +122,7 @@ def test_a_budget_that_is_too_small_or_endless_is_refused() -> None:
 
 def test_a_run_that_costs_more_than_planned_stops_before_its_budget_is_exceeded_and_says_so() -> None:
     method = Supervised()
-    epoch = PER_EPOCH * trainer_of(method, replace(CONFIG, epochs=1)).learners[0].cost.training
+    epoch = PER_EPOCH * ROW_FLOP
     config = replace(CONFIG, epochs=10, budget=5.5 * epoch / 1e15)
     seen = Recorder()
     trainer = trainer_of(method, config, planned=[0.7 * epoch] * 10, callback=seen)

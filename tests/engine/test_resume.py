@@ -31,7 +31,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "the paper's pars": {"method": PARSPaper(warm_up=1, tau=0.5)},
     "plain": {"method": Supervised(), "config": replace(SHORT, momentum=0.0, checkpoint_every=3)},
     "muon": {"method": PARS(warm_up=2, tau=0.5), "config": replace(SHORT, optimizer="muon", nesterov=True)},
-    "best epoch kept": {"method": PARS(warm_up=1, tau=0.5), "config": replace(SHORT, lr=1.0, keep="best-epoch")},
+    "best epoch selected": {"method": PARS(warm_up=1, tau=0.5), "config": replace(SHORT, lr=1.0, select="best-epoch")},
     "two networks and row state": {"method": Peers(), "dropout": 0.3, "config": replace(SHORT, nesterov=True)},
 }
 
@@ -110,7 +110,7 @@ def test_epochs_logged_after_the_last_checkpoint_are_run_again_not_logged_twice(
         trainer_in(tmp_path / "other", settings, StopAt(6)).run()
     # What a kill after the third epoch leaves: three lines and a bit, and the checkpoint of the second epoch's end.
     saved.write_bytes(RunFolder(tmp_path / "other").checkpoint.read_bytes())
-    RunFolder(folder).keep_metrics(3)
+    RunFolder(folder).truncate_metrics(3)
     with RunFolder(folder).metrics.open("a") as file:
         file.write('{"epoch": 4, "los')
     resumed = trainer_in(folder, settings)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from pars.engine import choose_threads, threads, use_threads
+from pars.engine import choose_threads, device, use_threads
 
 LARGE = 1e12  # FLOP of a step
 
@@ -20,9 +20,9 @@ LARGE = 1e12  # FLOP of a step
 def _four_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As on a machine with four cores, all of them idle."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(threads, "allowed_cores", lambda: {0, 1, 2, 3})
-    monkeypatch.setattr(threads, "cpu_quota", lambda: None)
-    monkeypatch.setattr(threads, "idle_cores", lambda cores: float(len(cores)))
+    monkeypatch.setattr(device, "allowed_cores", lambda: {0, 1, 2, 3})
+    monkeypatch.setattr(device, "cpu_quota", lambda: None)
+    monkeypatch.setattr(device, "idle_cores", lambda cores: float(len(cores)))
     with use_threads(4):
         yield
 
@@ -47,8 +47,8 @@ def test_a_small_step_has_one_thread() -> None:
 
 def test_omp_num_threads_is_respected_whatever_else_is_true(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "4")
-    monkeypatch.setattr(threads, "idle_cores", lambda cores: 0.0)
-    monkeypatch.setattr(threads, "cpu_quota", lambda: 1)
+    monkeypatch.setattr(device, "idle_cores", lambda cores: 0.0)
+    monkeypatch.setattr(device, "cpu_quota", lambda: 1)
     assert choose_threads(LARGE) == choose_threads(1.0) == 4
 
 
@@ -60,14 +60,14 @@ def test_what_the_program_has_set_is_not_exceeded() -> None:
 
 @pytest.mark.parametrize(("idle", "expected"), [(4.0, 4), (3.9, 4), (2.1, 2), (0.6, 1), (0.0, 1)])
 def test_busy_cores_get_no_thread(monkeypatch: pytest.MonkeyPatch, idle: float, expected: int) -> None:
-    monkeypatch.setattr(threads, "idle_cores", lambda cores: idle)
+    monkeypatch.setattr(device, "idle_cores", lambda cores: idle)
     assert choose_threads(LARGE) == expected
 
 
 def test_affinity_and_quota_limit_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "cpu_quota", lambda: 3)
+    monkeypatch.setattr(device, "cpu_quota", lambda: 3)
     assert choose_threads(LARGE) == 3
-    monkeypatch.setattr(threads, "allowed_cores", lambda: {0, 2})
+    monkeypatch.setattr(device, "allowed_cores", lambda: {0, 2})
     assert choose_threads(LARGE) == 2
 
 
@@ -76,15 +76,15 @@ def test_only_the_cores_asked_about_count_as_idle(tmp_path: Path, monkeypatch: p
     stat(tmp_path, (100, 0), (100, 0), (100, 0))
     later = lambda seconds: stat(tmp_path, (120, 0), (105, 15), (100, 20))  # noqa: E731
     monkeypatch.setattr("time.sleep", later)
-    assert threads.idle_cores({0, 1}, root=tmp_path) == pytest.approx(1.25)
-    assert threads.idle_cores({2}, root=tmp_path) == pytest.approx(1.0)  # nothing passed since
+    assert device.idle_cores({0, 1}, root=tmp_path) == pytest.approx(1.25)
+    assert device.idle_cores({2}, root=tmp_path) == pytest.approx(1.0)  # nothing passed since
 
 
 def test_cores_that_the_system_does_not_report_are_taken_to_be_idle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.undo()
-    assert threads.idle_cores({0, 1}, root=tmp_path, window=0) == 2.0
+    assert device.idle_cores({0, 1}, root=tmp_path, window=0) == 2.0
 
 
 @pytest.mark.parametrize(
@@ -106,12 +106,12 @@ def test_the_lowest_quota_of_all_groups_counts(
     write(tmp_path / "proc/self/cgroup", groups)
     for name, text in files.items():
         write(tmp_path / "sys/fs/cgroup" / name, text)
-    assert threads.cpu_quota(tmp_path) == expected
+    assert device.cpu_quota(tmp_path) == expected
 
 
 def test_a_system_without_cgroups_has_no_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    assert threads.cpu_quota(tmp_path) is None
+    assert device.cpu_quota(tmp_path) is None
 
 
 @pytest.mark.parametrize(("given", "expected"), [({}, "spins briefly"), ({"OMP_WAIT_POLICY": "active"}, "as set")])

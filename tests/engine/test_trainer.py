@@ -1,4 +1,4 @@
-"""The loop: what it minimizes, what it may not look at, what it writes, and the seam for other methods."""
+"""The loop: what it minimizes, what it may not see, what it writes, and the seam for other methods."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from torch import Tensor
 from engine.helpers import N_CLASSES, SHORT, Recorder, assert_identical, make_trainer, network, toy, views
 from pars.data import Dataset
 from pars.engine import RunFolder, TrainConfig, Trainer, predict_proba
+from pars.engine.batches import Order
 from pars.engine.checkpoint import load_tensors
-from pars.engine.order import Order
 from pars.errors import UserError
 from pars.losses import cross_entropy
 from pars.method_api import Draw, Losses, Method, Stage, Step, Task
@@ -139,7 +139,7 @@ def test_true_labels_and_the_test_set_do_not_influence_training(method: Method) 
         curves.append([line.get("test") for line in seen.lines])
     assert_identical(outcomes[0], outcomes[1])
     assert_identical(outcomes[0], outcomes[2])
-    assert curves[0] != curves[1]  # but metrics did look
+    assert curves[0] != curves[1]  # but metrics do
     assert curves[2] == [None] * 4
 
 
@@ -269,7 +269,7 @@ def test_accuracies_are_those_of_the_raw_and_averaged_weights() -> None:
             assert seen.lines[-1][name][weights] == pytest.approx(100 * np.mean(predicted == labels))
 
 
-def test_the_row_files_say_what_the_averaged_network_thinks(tmp_path: Path) -> None:
+def test_the_row_files_hold_the_predictions_of_the_averaged_network(tmp_path: Path) -> None:
     trainer = make_trainer(PARS(warm_up=2), folder=tmp_path)
     trainer.run()
     tensors, note = load_tensors(RunFolder(tmp_path).rows("main"))

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from estimator.data import QUICK, clouds
 from pars import PARSClassifier, RobustClassifier
 from pars.errors import UserError
-from pars.estimator import KeptEarlierWarning
+from pars.estimator import EarlierCheckpointWarning
 from pars.methods import PARS, REGISTRY, by_name
 from pars.methods.elr import ELR
 
@@ -47,12 +47,14 @@ def test_wrong_labels_are_not_learned() -> None:
 def test_a_main_stage_that_unlearns_is_undone_and_said() -> None:
     x, y, true = clouds(600)
     model = PARSClassifier(method_params=SPOILT, epochs=12, random_state=0)
-    with pytest.warns(KeptEarlierWarning, match=r"kept the weights of stage 'warm-up', epoch 6: .* those of the last"):
+    with pytest.warns(
+        EarlierCheckpointWarning, match=r"selected the checkpoint of stage 'warm-up', epoch 6: .* the last stage"
+    ):
         model.fit(x, y)
-    assert model.kept_ == {"stage": "warm-up", "epoch": 6}
+    assert model.selected_checkpoint_ == {"stage": "warm-up", "epoch": 6}
     assert model.score(x, true) > 0.95
-    last = PARSClassifier(method_params=SPOILT, epochs=12, random_state=0, keep="last").fit(x, y)
-    assert last.kept_ == {"stage": "main", "epoch": 12}
+    last = PARSClassifier(method_params=SPOILT, epochs=12, random_state=0, select="last").fit(x, y)
+    assert last.selected_checkpoint_ == {"stage": "main", "epoch": 12}
     assert last.score(x, true) < 0.5
 
 
@@ -60,7 +62,7 @@ def test_labels_held_out_are_not_trained_on() -> None:
     x, y, _ = clouds(600)
     model = RobustClassifier("ce", epochs=2, random_state=0).fit(x, y)
     assert model.config_.data.holdout == pytest.approx(1 / 6)
-    assert model.config_.train.keep == "best-epoch"
+    assert model.config_.train.select == "best-epoch"
     assert all("holdout" in line for line in model.history_)
     assert "holdout" not in RobustClassifier("ce", epochs=2, holdout=0.0, random_state=0).fit(x, y).history_[0]
 
@@ -115,8 +117,8 @@ def test_a_network_of_ones_own_is_trained() -> None:
         ({"views": "none"}, "views is 'none', expected a dict"),
         ({"views": {"dropout_weak": 2.0}}, "views.dropout_weak must be in"),
         ({"holdout": 1.5}, "data.holdout: 1.5"),
-        ({"holdout": 0.0, "keep": "best-stage"}, "train.keep is 'best-stage', which needs"),
-        ({"keep": "best"}, "train.keep is 'best', expected one of"),
+        ({"holdout": 0.0, "select": "best-stage"}, "train.select is 'best-stage', which needs"),
+        ({"select": "best"}, "train.select is 'best', expected one of"),
         ({"device": "gpu"}, "device is 'gpu', expected one of"),
     ],
 )

@@ -9,7 +9,7 @@ import torch
 from engine.helpers import assert_identical
 from torch import Tensor, nn
 
-from pars.engine.ema import make_average
+from pars.engine.learner import make_average
 from pars.method_api import Network
 
 A, B = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(1)).unbind()

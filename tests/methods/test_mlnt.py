@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.utils.flop_counter import FlopCounterMode
 
-from pars.engine import TrainConfig, Trainer
-from pars.engine.flops import network_cost
+from pars.engine import TrainConfig, Trainer, network_cost
 from pars.errors import UserError
 from pars.losses import cross_entropy, reduce
 from pars.method_api import Batch, Losses, Method, Network, Setting, Stage, Step, Task

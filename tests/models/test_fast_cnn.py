@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from numpy.testing import assert_allclose
 from torch import Tensor, nn
 
-from pars.engine.flops import network_cost
+from pars.engine import network_cost
 from pars.models import FastCNN, ModelConfig, build_model
 from pars.models.fast_cnn import WHITENING_EPS, Signs, Whitening, patch_covariance, whitening_filters
 

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pars.engine.flops import network_cost
+from pars.engine import network_cost
 from pars.models import ModelConfig, build_model
 from pars.models.fast_cnn import Convolution
 from pars.models.winograd import WinogradConv2d

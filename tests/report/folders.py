@@ -74,16 +74,16 @@ def epoch(number: int) -> dict[str, Any]:
     t = number / EPOCHS
     raw = {
         "rows": 800.0,
-        "ambiguous": 0.0 if number == 1 else float(round(800 * t)),
-        "noisy": 800.0 if number == 1 else 800.0 - round(800 * t),
+        "selected": 0.0 if number == 1 else float(round(800 * t)),
+        "unselected": 800.0 if number == 1 else 800.0 - round(800 * t),
         "pseudo_accuracy": 0.5 + 0.4 * t,
-        "pseudo_accuracy_ambiguous": 0.0 if number == 1 else 0.98 - 0.05 * t,
-        "pseudo_accuracy_noisy": 0.45 + 0.1 * t,
-        "labels_right_ambiguous": 0.0 if number == 1 else 0.7 - 0.05 * t,
-        "labels_right_noisy": 0.6 - 0.3 * t,
+        "pseudo_accuracy_selected": 0.0 if number == 1 else 0.98 - 0.05 * t,
+        "pseudo_accuracy_unselected": 0.45 + 0.1 * t,
+        "labels_right_selected": 0.0 if number == 1 else 0.7 - 0.05 * t,
+        "labels_right_unselected": 0.6 - 0.3 * t,
         "memorized": 0.3 - 0.2 * t,
     }
-    pseudo = raw | {"rows": 2400.0, "ambiguous": 1200.0 + 30 * number, "noisy": 1200.0 - 30 * number}
+    pseudo = raw | {"rows": 2400.0, "selected": 1200.0 + 30 * number, "unselected": 1200.0 - 30 * number}
     line: dict[str, Any] = {
         "epoch": number,
         "stage": "warm-up" if warm else "main",
@@ -135,13 +135,14 @@ def write_run(path: Path, *, truth: bool = True, epochs: int = EPOCHS) -> Path:
     """A run that was stopped after so many epochs."""
     path.mkdir()
     (path / "config.toml").write_text(CONFIG, encoding="utf-8")
+    (path / "inputs.json").write_text(json.dumps({"format": 2}), encoding="utf-8")
     (path / "noise.json").write_text(json.dumps(noise()), encoding="utf-8")
     write_labels(path / "labels.csv", truth=truth)
     lines = [epoch(number) for number in range(1, epochs + 1)]
     if not truth:
         for line in lines:
             for selection in line["selection"].values():
-                for key in set(selection) - {"rows", "ambiguous", "noisy"}:
+                for key in set(selection) - {"rows", "selected", "unselected"}:
                     del selection[key]
     (path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     if epochs >= WARM_UP:

@@ -104,22 +104,22 @@ def test_accuracy_curves_hold_the_measured_epochs_only(run: report.Run) -> None:
 
 
 def test_selection_curves_show_shares_and_a_gap_where_a_set_was_empty(run: report.Run) -> None:
-    ambiguous, predictions, labels, memorized = report.selection_curves_figure(run).axes
-    raw, pseudo = (np.asarray(line.get_ydata()) for line in ambiguous.lines[1:])
+    selected, predictions, labels, memorized = report.selection_curves_figure(run).axes
+    raw, pseudo = (np.asarray(line.get_ydata()) for line in selected.lines[1:])
     np.testing.assert_allclose(raw[[0, 14, 29]], [0, 50, 100])
     np.testing.assert_allclose(pseudo, [100 * (1200 + 30 * number) / 2400 for number in range(13, 31)])
-    right = curves(predictions)["of ambiguous rows"][1]
+    right = curves(predictions)["of selected rows"][1]
     assert np.isnan(right[0])
     np.testing.assert_allclose(right[1:], [98 - 5 * number / 30 for number in range(2, 31)])
-    assert np.isnan(curves(labels)["of noisy rows"][1]).tolist() == [False] * 29 + [True]
+    assert np.isnan(curves(labels)["of unselected rows"][1]).tolist() == [False] * 29 + [True]
     learned = np.asarray(memorized.lines[1].get_ydata())
     np.testing.assert_allclose(learned, [30 - 20 * number / 30 for number in range(1, 31)])
-    assert [stage_marks(axes) for axes in (ambiguous, labels)] == [[12], [12]]
+    assert [stage_marks(axes) for axes in (selected, labels)] == [[12], [12]]
 
 
 def test_without_true_labels_only_the_size_of_the_selection_is_drawn(blind: report.Run) -> None:
     (axes,) = report.selection_curves_figure(blind).axes
-    assert axes.get_title(loc="left").startswith("Ambiguous rows")
+    assert axes.get_title(loc="left").startswith("Selected rows")
 
 
 def test_a_comparison_has_one_curve_per_run_and_takes_names_literally(run: report.Run) -> None:

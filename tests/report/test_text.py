@@ -71,10 +71,10 @@ def test_stages_carry_their_ends_their_selection_and_their_rows(run: report.Run)
     ]
     assert warm_up["test"]["ema"] == pytest.approx(74)
     assert list(warm_up["selection"]) == ["raw"]
-    assert warm_up["selection"]["raw"]["first"]["ambiguous"] == 0
-    assert warm_up["selection"]["raw"]["first"]["pseudo_accuracy_ambiguous"] is None  # of no rows, not 0 %
-    assert warm_up["selection"]["raw"]["last"]["labels_right_noisy"] == pytest.approx(100 * (0.6 - 0.3 * 12 / 30))
-    assert main["selection"]["pseudo"]["last"]["ambiguous"] == pytest.approx(100 * 2100 / 2400)
+    assert warm_up["selection"]["raw"]["first"]["selected"] == 0
+    assert warm_up["selection"]["raw"]["first"]["pseudo_accuracy_selected"] is None  # of no rows, not 0 %
+    assert warm_up["selection"]["raw"]["last"]["labels_right_unselected"] == pytest.approx(100 * (0.6 - 0.3 * 12 / 30))
+    assert main["selection"]["pseudo"]["last"]["selected"] == pytest.approx(100 * 2100 / 2400)
 
     given, true = folders.labels()
     record = folders.rows(20, seed=2)
@@ -84,7 +84,7 @@ def test_stages_carry_their_ends_their_selection_and_their_rows(run: report.Run)
         "mean_confidence": pytest.approx(100 * record["confidence"][wrong].mean()),
         "mean_given_label_confidence": pytest.approx(100 * record["given_label_confidence"][wrong].mean()),
         "label_is_predicted": pytest.approx(100 * (record["predicted"] == given)[wrong].mean()),
-        "ambiguous": pytest.approx(100 * (record["confidence"][wrong] > 0.95).mean()),
+        "selected": pytest.approx(100 * (record["confidence"][wrong] > 0.95).mean()),
     }
     assert main["rows"]["labeled"]["rows"] == 800
 

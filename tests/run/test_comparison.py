@@ -179,6 +179,14 @@ def test_test_accuracy_has_no_say_in_the_choice() -> None:
         best({0.1: None}, "ce")
 
 
+def test_a_rate_that_diverged_was_tried_nonetheless(tmp_path: Path) -> None:
+    rates = [0.1, 1e30]
+    found = search_learning_rates(runs(tmp_path)[:1], rates, 0.6, tmp_path)
+    assert found[0].config.train.lr == 0.1
+    run.train_all(found)
+    assert search_learning_rates(runs(tmp_path)[:1], rates, 0.6, tmp_path) == found
+
+
 def test_a_method_that_diverges_is_shown_as_such_beside_the_others(tmp_path: Path) -> None:
     both = runs(tmp_path)
     wild = replace(both[0].config, train=replace(both[0].config.train, lr=1e30))

@@ -111,7 +111,8 @@ def test_networks_given_from_python_have_to_be_given_again(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "text", [None, "", "[]", "{}", '{"data": {}, "given_from_python": {"dataset": 1}}', "[" * 10**5]
+    "text",
+    [None, "", "[]", '{"format": 2}', '{"format": 2, "data": {}, "given_from_python": {"dataset": 1}}', "[" * 10**5],
 )
 def test_without_its_record_a_run_is_not_resumed(text: str | None, tmp_path: Path) -> None:
     with pytest.raises(Killed):

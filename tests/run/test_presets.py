@@ -11,7 +11,7 @@ import pytest
 
 from pars import run
 from pars.engine import TrainConfig
-from pars.engine.schedule import learning_rate
+from pars.engine.optimizer import learning_rate
 from pars.errors import UserError
 from pars.losses import parse
 from pars.method_api import Setting

@@ -22,7 +22,7 @@ def line(epoch: int, stage: str, *, test: float | None = None, holdout: float | 
         "images": 100 * epoch,
         "flop": 1e6 * epoch,
         "losses": {"raw": 1.0},
-        "selection": {"raw": {"rows": 10.0, "ambiguous": float(epoch), "noisy": 10.0 - epoch}},
+        "selection": {"raw": {"rows": 10.0, "selected": float(epoch), "unselected": 10.0 - epoch}},
     }
     if test is not None:
         out["test"] = {"ema": test, "raw": test - 1}
@@ -48,10 +48,10 @@ def test_last_best_and_mean_of_the_last_ten() -> None:
 
 def test_the_epoch_whose_weights_were_kept_is_named_with_its_accuracies() -> None:
     lines = [line(e, "warm-up" if e <= 2 else "main", test=50.0 + e, holdout=40.0 - e) for e in range(1, 5)]
-    assert "kept" not in summarize(lines)
-    lines[1]["kept"] = lines[3]["kept"] = 2
-    kept = {"epoch": 2, "stage": "warm-up", "flop": 2e6}
-    assert summarize(lines)["kept"] == kept | {"test": lines[1]["test"], "holdout": lines[1]["holdout"]}
+    assert "selected" not in summarize(lines)
+    lines[1]["selected"] = lines[3]["selected"] = 2
+    selected = {"epoch": 2, "stage": "warm-up", "flop": 2e6}
+    assert summarize(lines)["selected"] == selected | {"test": lines[1]["test"], "holdout": lines[1]["holdout"]}
 
 
 def test_epochs_that_were_not_evaluated_do_not_count() -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pars import run
-from pars.engine import Callback, threads, use_threads
+from pars.engine import Callback, device, use_threads
 from pars.errors import UserError
 from run.helpers import Killed, StopAfter, snapshot, tiny
 
@@ -29,10 +29,10 @@ class Threads(Callback):
 def _chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any step is large, and three of four cores are idle."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(threads, "SMALL_STEP", 0.0)
-    monkeypatch.setattr(threads, "allowed_cores", lambda: {0, 1, 2, 3})
-    monkeypatch.setattr(threads, "cpu_quota", lambda: None)
-    monkeypatch.setattr(threads, "idle_cores", lambda cores: 3.0)
+    monkeypatch.setattr(device, "SMALL_STEP", 0.0)
+    monkeypatch.setattr(device, "allowed_cores", lambda: {0, 1, 2, 3})
+    monkeypatch.setattr(device, "cpu_quota", lambda: None)
+    monkeypatch.setattr(device, "idle_cores", lambda cores: 3.0)
 
 
 def recorded(folder: Path) -> Any:

@@ -1,4 +1,4 @@
-"""The audit of a training run: of what the averaged network thought of each row in the course of it."""
+"""The audit of a training run, from its per-example training dynamics."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from pars.audit.report import AuditReport
 from pars.audit.score import score
 from pars.errors import UserError
 from pars.files import read_arrays
+from pars.run_format import check_run_format
 
 ENOUGH_HELD_OUT = 100  # labeled rows; fewer say nothing certain about the others
 MEMORIZED = 0.1  # agreement above what is explained, from which late answers are not used
@@ -197,6 +198,7 @@ def audit_run(folder: str | Path, *, features: npt.ArrayLike | None = None) -> A
     path = Path(folder)
     if not (path / "config.toml").exists():
         raise UserError(f"{path} is not a run: {path / 'config.toml'} is missing")
+    check_run_format(path)
     if not (path / "model.safetensors").exists():
         raise UserError(f"{path} is not finished: `pars resume {path}` completes it")
     file = path / "dynamics.safetensors"

@@ -12,7 +12,7 @@ import torch
 from pars import run
 from pars.autoconfig import rules
 from pars.data import Dataset, holdout
-from pars.engine import Keep
+from pars.engine import CheckpointRule
 from pars.errors import UserError
 from pars.method_api import Setting, Task
 from pars.methods import by_name
@@ -27,11 +27,11 @@ DEFAULTS: Mapping[str, Any] = {
     "train_params": None,
     "views": "auto",
     "holdout": "auto",
-    "keep": "auto",
+    "select": "auto",
     "device": "auto",
 }
 """Parameters of a fit by which a user sets nothing: all of them chosen from the data."""
-NUMBERS = {"epochs": "train", "batch_size": "train", "lr": "train", "holdout": "data", "keep": "train"}
+NUMBERS = {"epochs": "train", "batch_size": "train", "lr": "train", "holdout": "data", "select": "train"}
 
 
 def configurations(params: Mapping[str, Any], dataset: Dataset, seed: int) -> dict[str, run.RunConfig]:
@@ -60,13 +60,13 @@ def configuration(params: Mapping[str, Any], dataset: Dataset, seed: int, settin
     base = run.overlay(run.RunConfig(method=method, seed=seed), changes)
     config = run.overlay(base, {**chosen(params), "device": params["device"]})
     return (
-        replace(config, train=replace(config.train, keep=keep_for(config, dataset)))
-        if is_auto(params["keep"])
+        replace(config, train=replace(config.train, select=select_for(config, dataset)))
+        if is_auto(params["select"])
         else config
     )
 
 
-def keep_for(config: run.RunConfig, dataset: Dataset) -> Keep:
+def select_for(config: run.RunConfig, dataset: Dataset) -> CheckpointRule:
     """The better stage of a method with several, else the best epoch; where nothing is held out, the last."""
     if not holdout(dataset.train.labels, config.data.holdout, config.seed).any():
         return "last"

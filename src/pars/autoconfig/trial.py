@@ -45,7 +45,7 @@ def choose(
 def trial(config: RunConfig, loss: str) -> RunConfig:
     """A short run with nothing but the loss."""
     epochs = max(1, round(SHARE * config.train.epochs))
-    train = replace(config.train, epochs=epochs, evaluate_every=epochs, keep="last", dynamics_every=0)
+    train = replace(config.train, epochs=epochs, evaluate_every=epochs, select="last", dynamics_every=0)
     return replace(config, method=Supervised(loss=loss), train=train)
 
 

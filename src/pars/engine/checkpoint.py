@@ -1,20 +1,31 @@
-"""Tensors and their position in one safetensors file: weights, averages, optimizer, row state, and two integers."""
+"""Checkpoints: tensors with a JSON note in a safetensors file, what of a run is saved and checked, and which checkpoint
+a run ends with.
+
+A checkpoint holds weights, averages, optimizer state, the method's tensors, the sums of the epoch under way, and its
+position: two integers. Everything random is a function of these, so a resumed run ends in the same bits.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn, optim
 
-from pars.engine.probe import one_line
-from pars.errors import UserError
+from pars.data import Dataset
+from pars.engine.config import CheckpointRule
+from pars.engine.evaluation import COUNTS
+from pars.engine.folder import RunFolder
+from pars.errors import Diverged, UserError, one_line
 from pars.files import write_atomically
+from pars.method_api import Network
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], note: Mapping[str, Any]) -> None:
@@ -56,11 +67,18 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise UserError(f"{path} is not a file written by pars, or is damaged: {one_line(error)}") from error
 
 
+def with_prefix(prefix: str, tensors: Mapping[str, Tensor], device: str) -> dict[str, Tensor]:
+    """The tensors whose name begins with a prefix, under the rest of their name."""
+    return {name.removeprefix(prefix): t.to(device) for name, t in tensors.items() if name.startswith(prefix)}
+
+
 def module_tensors(prefix: str, module: nn.Module) -> dict[str, Tensor]:
+    """The state of a module under names that begin with a prefix."""
     return {f"{prefix}{name}": tensor for name, tensor in module.state_dict().items()}
 
 
 def load_module(prefix: str, module: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
+    """Load what `module_tensors` returned; a UserError names the file `where` if it does not fit."""
     own = with_prefix(prefix, tensors, "cpu")
     try:
         module.load_state_dict(own)
@@ -69,6 +87,7 @@ def load_module(prefix: str, module: nn.Module, tensors: Mapping[str, Tensor], w
 
 
 def optimizer_tensors(prefix: str, optimizer: optim.Optimizer) -> dict[str, Tensor]:
+    """The state of an optimizer under names that begin with a prefix."""
     return {
         f"{prefix}{index}.{name}": value
         for index, state in optimizer.state_dict()["state"].items()
@@ -78,6 +97,7 @@ def optimizer_tensors(prefix: str, optimizer: optim.Optimizer) -> dict[str, Tens
 
 
 def load_optimizer(prefix: str, optimizer: optim.Optimizer, tensors: Mapping[str, Tensor], where: Path) -> None:
+    """Load what `optimizer_tensors` returned; a UserError names the file `where` if it does not fit."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     of_shape = {"exp_avg", "exp_avg_sq"} if isinstance(optimizer, optim.Adam) else {"momentum_buffer"}
     scalars = {"step"} if isinstance(optimizer, optim.Adam) else set()
@@ -94,6 +114,189 @@ def load_optimizer(prefix: str, optimizer: optim.Optimizer, tensors: Mapping[str
     optimizer.load_state_dict({"state": state, "param_groups": whole["param_groups"]})
 
 
-def with_prefix(prefix: str, tensors: Mapping[str, Tensor], device: str) -> dict[str, Tensor]:
-    """The tensors whose name begins so, under the rest of their name."""
-    return {name.removeprefix(prefix): t.to(device) for name, t in tensors.items() if name.startswith(prefix)}
+@dataclass(frozen=True)
+class Position:
+    """Where a checkpoint stands in its run."""
+
+    epoch: int  # finished epochs
+    step: int  # finished steps of the epoch under way
+    meter: dict[str, Tensor]  # sums of the epoch under way, in their order
+    work: tuple[tuple[int, int, int], ...]  # of each network, as `Learner.work`
+    spent: dict[str, float]  # FLOP of each stage after the last finished epoch
+
+
+def read_position(
+    note: Mapping[str, Any], meter: Mapping[str, Tensor], where: Path, *, epochs: int, steps: int, networks: int
+) -> Position:
+    """The position in a checkpoint's note, checked wholly before anything of a run is changed by it.
+
+    meter: the checkpoint's sums. where: its file, for messages. epochs, steps, networks: of the run it has to fit.
+    """
+    if missing := {"epoch", "step", "work", "meter", "spent"} - note.keys():
+        raise UserError(f"{where} is not a checkpoint of this version: no {', '.join(sorted(missing))}")
+    epoch, step, work, names, spent = (note[key] for key in ("epoch", "step", "work", "meter", "spent"))
+
+    def require(right: bool, key: str, expected: str) -> None:
+        if not right:
+            raise UserError(f"{where} does not fit its run: {key} is {note[key]!r}, expected {expected}")
+
+    require(_is_count(epoch) and epoch <= epochs, "epoch", f"0 to {epochs}")
+    last = 0 if epoch == epochs else steps  # `steps`: all of the epoch's, but it was not evaluated yet
+    require(_is_count(step) and step <= last, "step", f"0 to {last}")
+    triples = isinstance(work, list) and all(isinstance(counts, list) and len(counts) == 3 for counts in work)
+    require(triples and len(work) == networks, "work", f"three counts for each of {networks} network(s)")
+    require(all(_is_count(count) for counts in work for count in counts), "work", "counts of at least 0")
+    flops = isinstance(spent, dict) and all(type(flop) in (int, float) and flop >= 0 for flop in spent.values())
+    require(flops and bool(spent) == bool(epoch), "spent", "the FLOP of each stage so far")
+    texts = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    require(texts and sorted(names) == sorted(meter), "meter", f"the names of its sums: {', '.join(sorted(meter))}")
+    require(not step or "loss/steps" in names, "meter", "the sums of the epoch under way")
+    for name, total in meter.items():
+        shape = [len(COUNTS)] if name.startswith("selection/") else []
+        if list(total.shape) != shape:
+            raise UserError(f"{where} does not fit its run: {name} has shape {list(total.shape)}, expected {shape}")
+    return Position(epoch, step, {name: meter[name] for name in names}, tuple((f, b, u) for f, b, u in work), spent)
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+def check_state(
+    found: Mapping[str, Tensor], initial: Mapping[str, Tensor], where: Path, *, kind: str = "state"
+) -> None:
+    """A method may add tensors while it trains; those it began with have to be there, and of their shape."""
+    for name, tensor in initial.items():
+        if name not in found or found[name].shape != tensor.shape or found[name].dtype != tensor.dtype:
+            what = f"{list(found[name].shape)} {found[name].dtype}" if name in found else "missing"
+            expected = f"{list(tensor.shape)} {tensor.dtype}"
+            raise UserError(f"{where} does not fit its run: {kind} {name} is {what}, expected {expected}")
+
+
+@dataclass(frozen=True, eq=False)
+class SelectedCheckpoint:
+    """The averaged weights that are best so far, by held-out given labels (`train.select`)."""
+
+    epoch: int
+    stage: str
+    correct: Tensor  # [m] bool, on the CPU: the held-out rows whose given label they predict
+    weights: dict[str, Tensor]  # by the names of a model file
+
+    def tensors(self) -> dict[str, Tensor]:
+        """As a checkpoint of the run holds them."""
+        return {"selected.correct": self.correct} | {f"selected.{name}": t for name, t in self.weights.items()}
+
+    def note(self) -> dict[str, Any]:
+        """Epoch and stage, as JSON values."""
+        return {"epoch": self.epoch, "stage": self.stage}
+
+    def load_into(self, nets: Sequence[Network]) -> None:
+        """Make these the averaged weights of the networks."""
+        for index, net in enumerate(nets):
+            net.average.load_state_dict(with_prefix(f"average.{index}.", self.weights, "cpu"))
+
+
+def averaged_weights(nets: Sequence[Network]) -> dict[str, Tensor]:
+    """A copy of the current averaged weights, by the names of a model file."""
+    named = {n: t for i, net in enumerate(nets) for n, t in module_tensors(f"average.{i}.", net.average).items()}
+    return {name: tensor.clone() for name, tensor in named.items()}
+
+
+def select_checkpoint(
+    earlier: SelectedCheckpoint | None,
+    rule: CheckpointRule,
+    *,
+    epoch: int,
+    stage: str,
+    correct: Tensor,
+    nets: Sequence[Network],
+) -> SelectedCheckpoint:
+    """The current averaged weights, unless held-out rows prefer those selected earlier.
+
+    correct: [m] bool, the held-out rows whose given label the current weights predict.
+    """
+    if earlier is not None and prefers_earlier(earlier.correct, correct, rule):
+        return earlier
+    return SelectedCheckpoint(epoch, stage, correct, averaged_weights(nets))
+
+
+def prefers_earlier(earlier: Tensor, later: Tensor, rule: CheckpointRule) -> bool:
+    """Whether held-out rows prefer the earlier weights; both arguments are masks [m] of rows predicted correctly.
+
+    best-epoch: more rows are correct; of equals the later is selected.
+    best-stage: so many more that it is unlikely to be luck. A stage is there because it is expected to help, so what it
+    did stays unless the rows it lost outnumber those it won by more than one, and by more than the standard deviation
+    of that difference, √(lost + won), if both were equally likely (McNemar's test, continuity corrected, at one sigma).
+
+    >>> before = torch.arange(100) < 60
+    >>> prefers_earlier(before, torch.arange(100) < 56, "best-stage")       # lost 4, won 0: more than 1 + √4
+    True
+    >>> prefers_earlier(before, (torch.arange(100) >= 4) & (torch.arange(100) < 63), "best-stage")   # lost 4, won 3
+    False
+    """
+    lost, won = int((earlier & ~later).sum()), int((later & ~earlier).sum())
+    margin = 1 + (lost + won) ** 0.5 if rule == "best-stage" else 0.0
+    return lost - won > margin
+
+
+def read_selected(
+    note: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
+    where: Path,
+    *,
+    epoch: int,
+    rows: int,
+    nets: Sequence[Network],
+) -> SelectedCheckpoint | None:
+    """What a run's checkpoint holds as selected so far; none if nothing was compared yet.
+
+    epoch: finished epochs. rows: number of held-out rows. nets: the networks that the weights have to fit.
+    """
+    about = note.get("selected")
+    if about is None:
+        return None
+    weights = with_prefix("selected.", tensors, "cpu")
+    correct = weights.pop("correct", torch.zeros(0))
+    expected = averaged_weights(nets)
+    known = isinstance(about, dict) and _is_count(about.get("epoch")) and 1 <= about["epoch"] <= epoch
+    same = weights.keys() == expected.keys() and all(t.shape == expected[name].shape for name, t in weights.items())
+    if not known or not isinstance(about.get("stage"), str) or not same or list(correct.shape) != [rows]:
+        raise UserError(f"{where} does not fit its run: its selected checkpoint is not of this network or data")
+    return SelectedCheckpoint(about["epoch"], about["stage"], correct.bool(), weights)
+
+
+def save_rows(
+    folder: RunFolder, stage: str, epoch: int, probabilities: Tensor, labels: Tensor, evidence: Mapping[str, Tensor]
+) -> None:
+    """Write the predictions of every training row at the end of a stage: for plots.
+
+    probabilities: [n, K] of the averaged networks. labels: [n] given. evidence: [n, ...] each, of the method.
+    """
+    if not probabilities.isfinite().all():
+        raise Diverged(f"the network has no finite answer to some rows after epoch {epoch}: it diverged", epoch=epoch)
+    confidence, predicted = probabilities.max(dim=1)
+    given = probabilities.gather(1, labels.cpu().clamp_min(0)[:, None])[:, 0]
+    tensors = {"confidence": confidence, "predicted": predicted, "given_label_confidence": given}
+    tensors |= {f"evidence.{name}": tensor for name, tensor in evidence.items()}
+    save_tensors(folder.rows(stage), tensors, {"stage": stage, "epoch": epoch})
+
+
+def save_model(
+    folder: RunFolder,
+    weights: Mapping[str, Tensor],
+    data: Dataset,
+    *,
+    networks: int,
+    epochs: int,
+    selected: SelectedCheckpoint | None,
+) -> None:
+    """Write the final weights, how to read inputs for them, and the epoch they are of where one was selected."""
+    note = {
+        "networks": networks,
+        "epochs": epochs,
+        "classes": data.classes,
+        "input_shape": list(data.train.inputs.shape[1:]),
+        "mean": data.mean,
+        "std": data.std,
+    } | ({} if selected is None else {"selected": selected.note()})
+    save_tensors(folder.model, weights, note)

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pars.errors import UserError
 
+CheckpointRule = Literal["last", "best-stage", "best-epoch"]
 LARGEST_COUNT = 10**9  # beyond it nothing ends, and beyond 10^308 nothing can be divided
 LARGEST_RATE = 1e30  # weights are float32: their largest number is 3.4e38
 
@@ -34,11 +35,12 @@ class TrainConfig:
     grad_clip: float | None = None  # largest gradient norm
     ema: float = 0.999  # decay of the averaged weights
     ema_ramp: bool = False  # smaller decay in the first steps, (1+t)/(10+t), for short runs
-    keep: Literal["last", "best-stage", "best-epoch"] = "last"
-    """Which averaged weights the run ends with: the last ones, or, judged by held-out given labels, those of an earlier
-    stage if its end was clearly better, or those of the best evaluated epoch. The latter two need data.holdout."""
+    select: CheckpointRule = "last"
+    """Which checkpoint of the averaged weights the run ends with: the last one, or, by held-out given labels, that of
+    an earlier stage's end if it was clearly better, or that of the best evaluated epoch. The latter two need
+    data.holdout."""
     evaluate_every: int = 1  # epochs
-    dynamics_every: int = 1  # epochs between looks at all rows, for the audit of their labels; 0 = none
+    dynamics_every: int = 1  # epochs between records of the training dynamics of all rows, for the audit; 0 = none
     checkpoint_every: int = 1  # epochs
     checkpoint_seconds: float = 600.0  # also inside an epoch, so that a long one is not lost
 

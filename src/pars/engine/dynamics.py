@@ -1,8 +1,8 @@
-"""What the averaged network thought of each row's label, epoch by epoch, in a few numbers a row.
+"""Per-example training dynamics: probabilities and margins of each row's label over the epochs, a few numbers a row.
 
-A network that has learned a wrong label by heart no longer shows it; what it answered before does. So the rows are
-looked at after every epoch, and means over two spans of epochs are kept: an early one, before labels are learned by
-heart, and a late one, in which the network is best.
+A network that has memorized a wrong label no longer shows it; its earlier predictions do. So all rows are predicted
+after every epoch, and means over two spans of epochs are stored: an early one, before labels are memorized, and a late
+one, in which the network is best.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from pars.engine.feed import Feed
-from pars.engine.position import check_state
-from pars.engine.predict import BATCH
+from pars.engine.batches import EVALUATION_BATCH, Feed
+from pars.engine.checkpoint import check_state
 
 CLIP = 20.0  # of a margin in logits: beyond it nothing is learned about a label, and one epoch must not rule the mean
 COUNTS = ("agree", "forgotten", "first_agree")
@@ -71,7 +70,7 @@ class Dynamics:
         }
 
     def is_due(self, epoch: int) -> bool:
-        """Whether the rows are looked at after this epoch (from 0); always after the last of a span."""
+        """Whether to record after this epoch (from 0); always after the last of a span."""
         last = epoch + 1 in (self.spans.first, self.spans.late.stop)
         return (epoch + 1) % self.every == 0 or last
 
@@ -81,22 +80,28 @@ class Dynamics:
         return bool(self.tensors["epochs"][3])
 
     @torch.no_grad()
-    def look(self, modules: Sequence[nn.Module], feed: Feed, labels: Tensor, epoch: int) -> None:
-        """Add what the networks, together and in evaluation mode, answer to a weak view of every row."""
-        add_epoch(self.tensors["epochs"], self.spans, epoch)
-        for number, rows in enumerate(torch.split(torch.arange(len(labels)), BATCH)):
+    def record(self, modules: Sequence[nn.Module], feed: Feed, labels: Tensor, epoch: int) -> None:
+        """Add the predictions of an epoch (from 0): the networks' mean probabilities for a weak view of every row.
+
+        modules: in evaluation mode. labels: [n] given labels, -1 = unlabeled.
+        """
+        _add_epoch(self.tensors["epochs"], self.spans, epoch)
+        for number, rows in enumerate(torch.split(torch.arange(len(labels)), EVALUATION_BATCH)):
             view = feed.weak(rows.to(feed.device), "dynamics", epoch, number)
             p = torch.stack([module(view).float().softmax(dim=1) for module in modules]).mean(dim=0)
             part = {name: tensor[rows[0] : rows[-1] + 1] for name, tensor in self.tensors.items() if name != "epochs"}
-            add_rows(part, p.cpu(), labels[rows].cpu(), self.spans, epoch, self.tensors["epochs"].tolist())
+            _add_rows(part, p.cpu(), labels[rows].cpu(), self.spans, epoch, self.tensors["epochs"].tolist())
 
     def load(self, tensors: Mapping[str, Tensor], where: Path) -> None:
-        """Take up what a checkpoint has."""
+        """Continue from the tensors of a checkpoint; `where` is its file, for messages."""
         check_state(tensors, self.tensors, where, kind="dynamics")
         self.tensors = {name: tensors[name] for name in self.tensors}
 
     def rows(self, labels: Tensor, held_out: npt.NDArray[np.bool_]) -> dict[str, Tensor]:
-        """What there is to know of each row, [n] or [n, K]: what `pars.audit.from_dynamics` reads."""
+        """The dynamics of each row, tensors [n] or [n, K] by name: what `pars.audit.from_dynamics` reads.
+
+        labels, held_out: [n], passed on to the result.
+        """
         t, (n_early, n_late, weight_early, _) = self.tensors, self.tensors["epochs"].tolist()
         out: dict[str, Tensor] = {"late": t["late"]} | ({"early": t["early"]} if weight_early else {})
         for name, n in (("margin_early", n_early), ("margin_late", n_late), ("p", n_early + n_late)):
@@ -118,7 +123,7 @@ class Dynamics:
         return {"first": when.first, **spans_}
 
 
-def add_epoch(epochs: Tensor, when: Spans, epoch: int) -> None:
+def _add_epoch(epochs: Tensor, when: Spans, epoch: int) -> None:
     """Count an epoch: those of each part, and the weights of each span (1 each; 1, 2, 3, …)."""
     epochs[0 if epoch < when.first else 1] += 1
     if epoch in when.early:
@@ -127,7 +132,7 @@ def add_epoch(epochs: Tensor, when: Spans, epoch: int) -> None:
         epochs[3] += epoch - when.late.start + 1
 
 
-def add_rows(
+def _add_rows(
     t: Mapping[str, Tensor], p: Tensor, given: Tensor, when: Spans, epoch: int, epochs: Sequence[float]
 ) -> None:
     """Add the probabilities [m, K] of some rows to their part of the sums, after an epoch that was counted."""

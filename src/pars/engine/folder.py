@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from pars.engine.lock import locked
-from pars.errors import UserError
+from pars.errors import Diverged, UserError
 from pars.files import PART, guarded, write_text
+from pars.run_format import INPUTS
 
 
 class RunFolder:
     """Names and writes the files of a run.
 
     config.toml         the resolved configuration
-    inputs.json         settings, checksums of the data and CPU threads it began with; what was given from Python
+    inputs.json         format version, settings, checksums of the data and CPU threads it began with; what was given
+                        from Python
     plan.json           with a budget: what each epoch is expected to cost
     noise.json          how the labels were corrupted, with the realized confusion matrix
     labels.csv          row, given label, true label (where known)
     metrics.jsonl       one object per epoch
     checkpoint.safetensors   where to resume
     model.safetensors   final weights: `average.` (EMA) and `raw.`
-    rows-STAGE.safetensors   what the network thinks of each training row at the end of a stage
-    dynamics.safetensors     what it thought of each row's label in the course of the run: for the audit
+    rows-STAGE.safetensors   predictions of each training row at the end of a stage
+    dynamics.safetensors     per-example training dynamics: for the audit
     result.json         the outcome in numbers
     lock                there while a process trains, or after it was killed
     """
@@ -34,7 +36,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.config = path / "config.toml"
-        self.inputs = path / "inputs.json"
+        self.inputs = path / INPUTS
         self.plan = path / "plan.json"
         self.noise = path / "noise.json"
         self.labels = path / "labels.csv"
@@ -46,11 +48,28 @@ class RunFolder:
         self._lock = path / "lock"
 
     def rows(self, stage: str) -> Path:
+        """The file of a stage's end."""
         return self.path / f"rows-{stage}.safetensors"
 
-    def lock(self) -> AbstractContextManager[None]:
-        """Keep other processes from training in this folder."""
-        return locked(self._lock)
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep other processes from training in this folder.
+
+        A run that diverges in its first epoch leaves no files: they would only be in the way of the next run.
+        """
+        with locked(self._lock):
+            try:
+                yield
+            except Diverged as error:
+                if error.epoch == 1:
+                    self._remove_files()
+                raise
+
+    def _remove_files(self) -> None:
+        """Remove what a run writes before and in its first epoch."""
+        begun = (self.config, self.inputs, self.plan, self.noise, self.labels, self.metrics, self.checkpoint)
+        for path in (*begun, *self.path.glob("rows-*.safetensors"), *self.path.glob(f".*{PART}")):
+            path.unlink(missing_ok=True)
 
     def check_free(self) -> None:
         """Refuse a place where no new run can begin."""
@@ -66,7 +85,7 @@ class RunFolder:
             self.path.lstat()  # exists() calls a name that cannot be one merely missing
         if self.config.exists():
             raise UserError(
-                f"{self.path} already holds a run; `pars resume {self.path}` goes on with it, or choose --out"
+                f"{self.path} already holds a run; `pars resume {self.path}` continues it, or choose another --out"
             )
         if self.path.exists() and not self.path.is_dir():
             raise UserError(f"{self.path} is a file, expected a folder for the run")
@@ -81,10 +100,11 @@ class RunFolder:
     def begin(self, texts: Mapping[Path, str]) -> Iterator[None]:
         """Make the folder, hold its lock and write the first files, in this order; where that fails, leave nothing.
 
-        Half of a run cannot be resumed, and would be in the way of a whole one.
+        Half of a run cannot be resumed, and would be in the way of a whole one. So a run that diverges in its first
+        epoch leaves nothing either.
         """
         for path, text in texts.items():
-            check_writable(path, text)
+            _check_writable(path, text)
         made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
         try:
             try:
@@ -127,15 +147,18 @@ class RunFolder:
                 raise UserError(f"{self.metrics} is damaged: line {number} is no object with a whole number 'epoch'")
         return epochs
 
-    def keep_metrics(self, epochs: int) -> None:
-        """Forget epochs after the checkpoint, which will be run and logged again, and what a kill left half written."""
+    def truncate_metrics(self, epochs: int) -> None:
+        """Drop lines of epochs after the checkpoint, which will be run and logged again, and half-written files."""
         for half in self.path.glob(f".*{PART}"):
             half.unlink(missing_ok=True)
-        kept = [line for line in self.read_metrics() if line["epoch"] <= epochs]
-        write_text(self.metrics, "".join(json.dumps(line) + "\n" for line in kept))
+        lines = [line for line in self.read_metrics() if line["epoch"] <= epochs]
+        write_text(self.metrics, "".join(json.dumps(line) + "\n" for line in lines))
 
     def check_never_saved(self, due: int) -> None:
-        """Without a checkpoint a run begins again: only if it was stopped before the first, due after some epochs."""
+        """Refuse to train from the beginning a run that was saved before, but has lost its checkpoint.
+
+        due: the epoch after which its first checkpoint was to be written.
+        """
         logged = len(self.read_metrics())
         if self.model.exists() or logged > due:
             lost = "a trained model" if self.model.exists() else f"{logged} epochs in its log"
@@ -145,11 +168,47 @@ class RunFolder:
             )
 
     def append_metrics(self, line: dict[str, Any]) -> None:
+        """Log an epoch."""
         with guarded(self.metrics), self.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
 
-def check_writable(path: Path, text: str) -> None:
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock file `path`; a UserError where another process does. The system frees it when its holder dies.
+
+    Two processes that train in one folder would overwrite each other's checkpoints.
+    """
+    handle = _open_locked(path)
+    try:
+        yield
+    finally:
+        # Removed while it is held: whoever opened it meanwhile finds that the name is no longer this file.
+        with suppress(OSError):
+            path.unlink()
+        os.close(handle)
+
+
+def _open_locked(path: Path) -> int:
+    while True:
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise UserError(f"{path.parent} cannot be trained in: {path}: {error.strerror}") from error
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            raise UserError(f"{path.parent} is in use by another process; wait until it ends, or stop it") from None
+        except OSError:
+            return handle  # a file system without locks: better to train without one than not at all
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), path.stat()):
+                return handle
+        os.close(handle)  # its last holder has just removed it: take the new one
+
+
+def _check_writable(path: Path, text: str) -> None:
     """Refuse what UTF-8 cannot hold: half of a surrogate pair, as in a file name of undecodable bytes."""
     try:
         text.encode("utf-8")
@@ -159,4 +218,5 @@ def check_writable(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
+    """Write a value as indented JSON, whole or not at all."""
     write_text(path, json.dumps(value, indent=2) + "\n")

@@ -1,5 +1,8 @@
-"""Asked to stop (Ctrl-C, kill, a closed terminal): the first time saves and stops after the step under way, the second
-stops at once."""
+"""Stop signals (Ctrl-C, kill, a closed terminal): the first one lets the step under way end, so that the work can be
+saved; the second stops at once.
+
+This is the only place in pars that handles signals.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ SIGNALS = tuple(s for s in signal.Signals if s.name in ("SIGINT", "SIGTERM", "SI
 
 
 class Interrupted(Exception):
-    """The run was stopped by a signal; it is saved and can be resumed."""
+    """The work was stopped by a signal. What was done is saved, where there is a folder to save it in."""
 
     signal: int = signal.SIGINT
 
@@ -24,7 +27,7 @@ class Interrupted(Exception):
 
 @contextmanager
 def catch_interrupt() -> Iterator[list[bool]]:
-    """A list that is empty until the first signal."""
+    """Give a list that is empty until the first signal; who finds it filled saves and raises `Interrupted`."""
     seen: list[bool] = []
     if threading.current_thread() is not threading.main_thread():  # only the main thread gets signals
         yield seen
@@ -52,3 +55,16 @@ def catch_interrupt() -> Iterator[list[bool]]:
         raise
     finally:
         restore()
+
+
+@contextmanager
+def resend_interrupt() -> Iterator[None]:
+    """Send a signal that stopped training once more, now that its usual handler is back.
+
+    For training inside somebody else's program, which has nothing to save: Ctrl-C becomes a KeyboardInterrupt there.
+    """
+    try:
+        yield
+    except Interrupted as stop:
+        signal.raise_signal(stop.signal)
+        raise KeyboardInterrupt from stop

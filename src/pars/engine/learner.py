@@ -1,24 +1,21 @@
-"""One network with its optimizer and its average: what one optimization step changes, and how it is saved."""
+"""One network in training: its optimizer, its averaged weights, what it has cost, and how it is saved."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn, optim
+from torch import Tensor, nn
 
-from pars import seeds
 from pars.engine import checkpoint as ck
 from pars.engine.config import TrainConfig
-from pars.engine.ema import decay_at, make_average, update_average
-from pars.engine.flops import network_cost
-from pars.engine.fresh import choose_trained, restart
-from pars.engine.muon import Muon, hidden_weights, update_flop
-from pars.engine.schedule import learning_rate, momentum
-from pars.method_api import Method, Network, RowParameter, Stage, State, head_of
+from pars.engine.networks import choose_trained, network_cost, restart
+from pars.engine.optimizer import learning_rate, make_optimizer, momentum, update_flop
+from pars.method_api import Network, Stage
 
 
 @dataclass(frozen=True)
@@ -31,76 +28,62 @@ class Curve:
 
 
 class Learner:
-    """Steps a network, averages it, and counts what that cost."""
+    """Steps a network, averages its weights, and counts what that cost.
+
+    net: the network as methods see it. cost: its FLOP per row. updating: FLOP of the optimizer so far.
+    """
 
     def __init__(
         self, module: nn.Module, config: TrainConfig, example: Tensor, attached: nn.ModuleDict | None = None
     ) -> None:
+        """`example` [2, ...] is a network input, to count FLOP with; `attached` are modules trained beside it."""
         self.net = Network(module.train(), make_average(module), attached)
         # Listed once: walking through the modules at every step takes as long as averaging them.
-        self.parameters, self.averaged = tuple(module.parameters()), tuple(self.net.average.parameters())
-        self.trainable = [p for p in self.parameters if p.requires_grad]  # a user's network may have frozen parts
-        self.run_config = self.config = config
+        self._parameters, self._averaged = tuple(module.parameters()), tuple(self.net.average.parameters())
+        self._trainable = [p for p in self._parameters if p.requires_grad]  # a user's network may have frozen parts
+        self._run_config = self._config = config
         self.cost = network_cost(module, example)
-        self.updating = 0  # FLOP of the optimizer so far
-        self.optimizer, self.update_cost = self._optimizer(), update_flop(module, config.optimizer)
-
-    def _optimizer(self) -> optim.Optimizer:
-        c, parameters = self.config, [*self.parameters, *self.net.attached.parameters()]
-        if c.optimizer == "adam":
-            return optim.Adam(parameters, lr=c.lr, betas=(c.momentum, 0.999), weight_decay=c.weight_decay, foreach=True)
-        if c.optimizer == "muon":
-            return Muon(
-                parameters,
-                hidden_weights(self.net.module),
-                lr=c.lr,
-                momentum=c.momentum,
-                weight_decay=c.weight_decay,
-                nesterov=c.nesterov,
-            )
-        return optim.SGD(
-            parameters,
-            lr=c.lr,
-            momentum=c.momentum,
-            weight_decay=c.weight_decay,
-            nesterov=c.nesterov,
-            foreach=True,
-        )
+        self.updating = 0
+        self.optimizer = make_optimizer(module, self.net.attached, config)
+        self._update_flop = update_flop(module, config.optimizer)
 
     def enter(self, stage: Stage, *, seed: int | None) -> None:
-        """Be as this stage needs it; with a seed, as it begins it: fresh weights and a fresh optimizer where due."""
+        """Set up for a stage. With a seed the stage begins: fresh weights and a fresh optimizer where it asks for them.
+
+        Without one, the stage is under way: weights and the state of the optimizer are loaded afterwards.
+        """
         changes: dict[str, Any] = dict(stage.train)
-        config = replace(self.run_config, **changes) if changes else self.run_config
+        config = replace(self._run_config, **changes) if changes else self._run_config
         if seed is not None and stage.restart != "none":
             restart(self.net.module, stage.restart, seed)
             if stage.restart == "all":
                 self.net.average.load_state_dict(self.net.module.state_dict())
-        if config != self.config or stage.train or stage.restart != "none":
-            self.config = config
-            self.optimizer = self._optimizer()
-        choose_trained(self.net.module, self.trainable, stage.trains)
-        self.update_cost = update_flop(self.net.module, self.config.optimizer)
+        if config != self._config or stage.train or stage.restart != "none":
+            self._config = config
+            self.optimizer = make_optimizer(self.net.module, self.net.attached, config)
+        choose_trained(self.net.module, self._trainable, stage.trains)
+        self._update_flop = update_flop(self.net.module, self._config.optimizer)
 
     def update(self, step: int, curve: Curve) -> None:
         """Apply the gradients of step `step` (from 0) of the run."""
-        group = self.optimizer.param_groups[0]
-        if self.config.grad_clip is not None:
-            nn.utils.clip_grad_norm_(group["params"], self.config.grad_clip)
+        config, group = self._config, self.optimizer.param_groups[0]
+        if config.grad_clip is not None:
+            nn.utils.clip_grad_norm_(group["params"], config.grad_clip)
         at = {"step": step - curve.first, "total": curve.total}
-        group["lr"], beta = learning_rate(self.config, **at), momentum(self.config, **at)
-        if self.config.optimizer == "adam":
+        group["lr"], beta = learning_rate(config, **at), momentum(config, **at)
+        if config.optimizer == "adam":
             group["betas"] = (beta, 0.999)
         else:
             group["momentum"] = beta
         self.optimizer.step()
-        self.updating += self.update_cost
+        self.updating += self._update_flop
         self.optimizer.zero_grad(set_to_none=True)
-        decay = decay_at(step - curve.averaged_from, decay=self.config.ema, ramp=self.config.ema_ramp)
-        update_average(self.averaged, self.parameters, decay)
+        decay = ema_decay(step - curve.averaged_from, decay=config.ema, ramp=config.ema_ramp)
+        update_average(self._averaged, self._parameters, decay)
 
     @property
     def flop(self) -> float:
-        """Floating-point operations of training so far, evaluation not counted."""
+        """FLOP of training so far, evaluation not counted."""
         return self.net.forwards * self.cost.forward + self.net.backwards * self.cost.training + self.updating
 
     @property
@@ -109,7 +92,7 @@ class Learner:
         return [self.net.forwards, self.net.backwards, self.updating]
 
     def weights(self, index: int) -> dict[str, Tensor]:
-        """Averaged and raw weights under the names of a model file."""
+        """Averaged and raw weights under the names of a model file; `index` is the network's number."""
         return ck.module_tensors(f"average.{index}.", self.net.average) | ck.module_tensors(
             f"raw.{index}.", self.net.module
         )
@@ -119,7 +102,7 @@ class Learner:
         return all(bool(tensor.isfinite().all()) for tensor in self.weights(0).values())
 
     def tensors(self, index: int) -> dict[str, Tensor]:
-        """Everything that training changes."""
+        """Everything that training changes, under the names of a checkpoint."""
         return (
             self.weights(index)
             | ck.module_tensors(f"attached.{index}.", self.net.attached)
@@ -127,6 +110,7 @@ class Learner:
         )
 
     def load(self, index: int, tensors: Mapping[str, Tensor], work: tuple[int, int, int], where: Path) -> None:
+        """Continue from the tensors of a checkpoint; `where` is its file, for messages."""
         ck.load_module(f"average.{index}.", self.net.average, tensors, where)
         ck.load_module(f"raw.{index}.", self.net.module, tensors, where)
         ck.load_module(f"attached.{index}.", self.net.attached, tensors, where)
@@ -134,19 +118,18 @@ class Learner:
         self.net.forwards, self.net.backwards, self.updating = work
 
 
+def make_average(module: nn.Module) -> nn.Module:
+    """A copy of a network for its averaged weights: in evaluation mode, without gradients."""
+    average = copy.deepcopy(module).eval()
+    return average.requires_grad_(False)
+
+
+def ema_decay(step: int, *, decay: float, ramp: bool) -> float:
+    """The decay of the average in step `step` (from 0). A ramp lets the average follow the first, fast steps."""
+    return min(decay, (1 + step) / (10 + step)) if ramp else decay
+
+
 @torch.no_grad()
-def learn_rows(state: State, learned: Iterable[RowParameter]) -> None:
-    """Move the values per row that a step learned, by plain gradient descent."""
-    for parameter in learned:
-        if parameter.values.grad is not None:
-            state[parameter.name].index_add_(0, parameter.rows, -parameter.lr * parameter.values.grad)
-
-
-def attach(method: Method, module: nn.Module, example: Tensor, n_classes: int, seed: int) -> nn.ModuleDict:
-    """The modules that a method trains beside a network, with weights of a seed of their own."""
-    if type(method).attachments is Method.attachments:
-        return nn.ModuleDict()
-    n_features = head_of(module).in_features
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seeds.torch_seed(seed, "attachments"))
-        return nn.ModuleDict(dict(method.attachments(n_features, n_classes))).to(example.device)
+def update_average(average: tuple[Tensor, ...], weights: tuple[Tensor, ...], decay: float) -> None:
+    """θ̄ ← m·θ̄ + (1-m)·θ, parameter by parameter. Buffers (BatchNorm statistics) are left to `calibrate`."""
+    torch._foreach_lerp_(list(average), list(weights), 1 - decay)

@@ -1,7 +1,7 @@
-"""What a linear model says of each row that learned from all the others: exact, without training it n times.
+"""Leave-one-out probabilities of a linear model: each row's from all other rows, exact, without n trainings.
 
 A network has seen the labels it is asked about. Ridge regression from the features to the labels is weaker, but has a
-closed form for its answer to a row left out (Allen 1974), so that no label speaks for itself.
+closed form for its prediction of a row left out (Allen 1974), so that no label influences its own.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def leave_one_out(inputs: Tensor, labels: Tensor, n_classes: int) -> Tensor | No
 
 
 def linear_view(inputs: Tensor, labels: Tensor, n_classes: int) -> dict[str, Tensor]:
-    """Under the name that the audit reads; nothing for images, or where it cannot be had."""
+    """Leave-one-out probabilities [n, K] under the name that the audit reads; empty for images."""
     found = leave_one_out(inputs, labels, n_classes) if inputs.ndim == 2 else None
     return {} if found is None else {"linear": found}
 
@@ -52,8 +52,8 @@ class Rows:
     def __init__(self, x: Tensor, known: Tensor) -> None:
         self.x, self.known = x, known
         n = len(known)
-        self.mean = sum_of(x[known[at]].double().sum(dim=0) for at in self.blocks(n)) / n
-        squares = sum_of((x[known[at]].double() - self.mean).square().sum(dim=0) for at in self.blocks(n))
+        self.mean = _sum_of(x[known[at]].double().sum(dim=0) for at in self.blocks(n)) / n
+        squares = _sum_of((x[known[at]].double() - self.mean).square().sum(dim=0) for at in self.blocks(n))
         std = (squares / n).sqrt()
         self.std = torch.where(std > 1e-12 * self.mean.abs().clamp_min(1), std, 1.0)
 
@@ -70,7 +70,7 @@ class Rows:
     def principal(self) -> tuple[Tensor, Tensor]:
         """Eigenvalues [r] of the scatter matrix of rows with a label that are not zero, and its eigenvectors [d, r]."""
         if self.x.shape[1] <= len(self.known):
-            values, vectors = torch.linalg.eigh(sum_of(self[some].T @ self[some] for some in self.known_blocks()))
+            values, vectors = torch.linalg.eigh(_sum_of(self[some].T @ self[some] for some in self.known_blocks()))
             kept = values > 1e-10 * values[-1]
             return values[kept], vectors[:, kept]
         z = self[self.known]
@@ -93,7 +93,7 @@ class Regression:
     def of(cls, rows: Rows, labels: Tensor, n_classes: int) -> Regression:
         values, basis = rows.principal()
         mean = torch.bincount(labels[rows.known], minlength=n_classes).double() / len(rows.known)
-        products = sum_of(
+        products = _sum_of(
             (rows[some] @ basis).T @ (one_hot(labels[some], n_classes) - mean) for some in rows.known_blocks()
         )
         return cls(rows, values, basis, products, mean)
@@ -111,7 +111,7 @@ class Regression:
         return (answers - weight[:, None] * own) / (1 - weight[:, None])
 
 
-def sum_of(parts: Iterator[Tensor]) -> Tensor:
+def _sum_of(parts: Iterator[Tensor]) -> Tensor:
     total = next(parts)
     for part in parts:
         total = total + part

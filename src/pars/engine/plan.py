@@ -1,10 +1,18 @@
-"""How many epochs a budget buys, and how they are shared between stages: decided before training, by counting."""
+"""How many epochs a budget in FLOP buys, and how they are divided between stages.
+
+It is decided before training:
+1. What an epoch of each stage costs is counted by a `CostProbe`.
+2. A budget below the cost of the fewest epochs that have all stages is refused.
+3. Where a method leaves the length of its first stage free (`Method.free_length`), the lengths of its two stages are
+   those that fill the budget nearest to the share it asks for. Otherwise, the most epochs that fit are taken.
+4. Where some epochs are cheaper than counted on, more epochs are added.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -13,35 +21,33 @@ from torch import nn
 
 from pars.augment import Views
 from pars.data import Dataset
+from pars.engine.batches import as_tensor, lay_out
 from pars.engine.config import TrainConfig
-from pars.engine.feed import as_tensor
-from pars.engine.flops import PFLOP, NetworkCost, fits, network_cost
-from pars.engine.miniature import RowCounts, StageCost, epoch_costs, stage_costs
-from pars.engine.muon import update_flop
-from pars.engine.order import lay_out
-from pars.engine.probe import check_network
+from pars.engine.cost_probe import RowCounts, StageCost, epoch_costs, stage_costs
+from pars.engine.networks import PFLOP, NetworkCost, check_network, fits, network_cost
+from pars.engine.optimizer import update_flop
 from pars.errors import UserError
 from pars.method_api import Method, Stage, Task
 
-COUNTED = 24  # epochs of the miniature; more where a method needs more to have all of its stages
+COUNTED = 24  # epochs of the probe; more where a method needs more to have all of its stages
 MOST = 1_000_000  # epochs
 COUNTED_ALONE = 300  # the longest run whose every epoch is counted, where they cost differently
-UNUSED = 0.03  # of a budget may be left, so that the warm-up has its share
+UNUSED = 0.03  # of a budget may be left, so that the first stage has its share
 
 
 @dataclass(frozen=True)
 class StagePlan:
-    """A stage's epochs, what they are expected to cost together, and most of them each, in FLOP."""
+    """A stage of a plan, and what it is expected to cost."""
 
     stage: str
     epochs: int
-    flop: float
-    usual: float
+    flop: float  # of all its epochs
+    usual: float  # FLOP of most of its epochs
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A method, with the length of its warm-up where that was free, and its stages."""
+    """What a budget buys: a method's stages, and the method with the length of its first stage filled in."""
 
     method: Method
     stages: tuple[StagePlan, ...]
@@ -56,7 +62,7 @@ class Plan:
 
     @property
     def by_epoch(self) -> tuple[float, ...]:
-        """What each epoch is expected to cost."""
+        """The expected FLOP of each epoch."""
         return tuple(stage.usual for stage in self.stages for _ in range(stage.epochs))
 
 
@@ -69,7 +75,7 @@ def plan(
     config: TrainConfig,
     held_out: npt.NDArray[np.bool_],
 ) -> Plan:
-    """The plan of a run, given as to a Trainer, whose `config.budget` is above 0."""
+    """The plan of a run with `config.budget` above 0. Arguments are those of a Trainer."""
     labels = np.where(held_out, -1, data.train.labels)
     usable, labeled = np.flatnonzero(~held_out), np.flatnonzero(labels >= 0)
     example = views.plain(as_tensor(data.train.inputs[np.zeros(2, dtype=np.int64)]))
@@ -83,78 +89,83 @@ def plan(
 
 
 def plan_for(method: Method, budget: float, task: Task, rows: RowCounts, costs: tuple[NetworkCost, ...]) -> Plan:
-    """The most epochs that a budget (PFLOP) buys with rows of these costs; the epochs of `task` do not matter."""
-    least = least_epochs(method, task)
+    """The plan for a budget in PFLOP.
+
+    task: the data; its epochs do not matter. rows: numbers of rows. costs: of each network.
+    """
+    least = _least_epochs(method, task)
     rates = stage_costs(method, max(COUNTED, least), rows, costs)
-    smallest = laid_out(method, least, task, rates)
+    smallest = _plan_of(method, least, task, rates)
     if not fits(smallest.flop, budget):
         stages = ", ".join(f"{stage.stage} {stage.epochs}" for stage in smallest.stages)
         raise UserError(
             f"train.budget is {budget:g} PFLOP, but {type(method).__name__} needs at least "
-            f"{rounded_up(smallest.flop / PFLOP)} here: {least} epochs ({stages})"
+            f"{_rounded_up(smallest.flop / PFLOP)} here: {least} epochs ({stages})"
         )
-    if fits(laid_out(method, MOST, task, rates).flop, budget):
+    if fits(_plan_of(method, MOST, task, rates).flop, budget):
         raise UserError(f"train.budget is {budget:g} PFLOP: more than {MOST} epochs here; a PFLOP is 1e15 operations")
-    field = first_length(method, task) if len(smallest.stages) == 2 else None
-    if field is None:
-        plan = largest(method, budget, task, rates, least)
+    free = method.free_length if len(smallest.stages) == 2 else None
+    if free is None:
+        plan = _longest(method, budget, task, rates, least)
     else:
         first, second = (rates[stage.stage] for stage in smallest.stages)
         left = budget * PFLOP - first.once - second.once
-        lengths = nearest_share(left, first.each, second.each, getattr(method, f"{field}_share"))
-        plan = laid_out(replace(method, **{field: lengths[0]}), sum(lengths), task, rates)
-    return filled(plan, budget, task, rates, lambda method, epochs: epoch_costs(method, epochs, rows, costs))
+        lengths = nearest_share(left, first.each, second.each, getattr(method, free.share))
+        plan = _plan_of(replace(method, **{free.epochs: lengths[0]}), sum(lengths), task, rates)
+    return _filled(plan, budget, task, rates, lambda method, epochs: epoch_costs(method, epochs, rows, costs))
 
 
-def stages_of(method: Method, epochs: int, task: Task) -> list[Stage]:
-    """The stages that have epochs."""
+def _stages_of(method: Method, epochs: int, task: Task) -> list[Stage]:
+    """The stages that have epochs, in a run of so many."""
     return [stage for stage in method.stages(replace(task, epochs=epochs)) if stage.epochs]
 
 
-def laid_out(method: Method, epochs: int, task: Task, rates: Mapping[str, StageCost]) -> Plan:
-    found = [(stage, rates[stage.name]) for stage in stages_of(method, epochs, task)]
+def _plan_of(method: Method, epochs: int, task: Task, rates: Mapping[str, StageCost]) -> Plan:
+    """The plan of a run of so many epochs, at these costs of each stage."""
+    found = [(stage, rates[stage.name]) for stage in _stages_of(method, epochs, task)]
     costs = ((stage, stage.epochs * rate.each + rate.once, rate.each) for stage, rate in found)
     return Plan(method, tuple(StagePlan(stage.name, stage.epochs, flop, each) for stage, flop, each in costs))
 
 
-def least_epochs(method: Method, task: Task) -> int:
+def _least_epochs(method: Method, task: Task) -> int:
     """The fewest epochs in which every stage of a long run has one."""
-    wanted = len(stages_of(method, MOST, task))
+    wanted = len(_stages_of(method, MOST, task))
     for epochs in range(1, MOST):
         try:
-            if len(stages_of(method, epochs, task)) == wanted:
+            if len(_stages_of(method, epochs, task)) == wanted:
                 return epochs
         except UserError:  # a length in epochs is longer than this run
             continue
     return MOST
 
 
-def largest(method: Method, budget: float, task: Task, rates: Mapping[str, StageCost], least: int) -> Plan:
-    """The most epochs that fit, by halving."""
+def _longest(method: Method, budget: float, task: Task, rates: Mapping[str, StageCost], least: int) -> Plan:
+    """The plan with the most epochs that fit, found by bisection."""
     low, high = least, MOST
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if fits(laid_out(method, middle, task, rates).flop, budget) else (low, middle)
-    return laid_out(method, low, task, rates)
+        low, high = (middle, high) if fits(_plan_of(method, middle, task, rates).flop, budget) else (low, middle)
+    return _plan_of(method, low, task, rates)
 
 
-def filled(
+def _filled(
     plan: Plan,
     budget: float,
     task: Task,
     rates: Mapping[str, StageCost],
     count: Callable[[Method, int], list[tuple[str, float]]],
 ) -> Plan:
-    """The plan, longer where epochs cost less than was counted on: those that end a stage may be dearer than the rest.
+    """The plan, longer where epochs cost less than counted: those that end a stage may cost more than the rest.
 
-    When these begin is known to a part of an epoch only, so what one epoch costs less is left.
+    count: the stage and FLOP of each epoch of a run of so many. When the expensive epochs begin is known to a part of
+    an epoch only, so what one epoch costs less is left unused.
     """
     spare = sum(rate.less for rate in rates.values())
     if not spare:
         return plan
     best, epochs = plan, plan.epochs
     while epochs <= COUNTED_ALONE:
-        longer = laid_out(plan.method, epochs, task, rates)
+        longer = _plan_of(plan.method, epochs, task, rates)
         flop: dict[str, float] = {}
         for stage, cost in count(plan.method, epochs):
             flop[stage] = flop.get(stage, 0.0) + cost
@@ -166,22 +177,11 @@ def filled(
     return best
 
 
-def first_length(method: Method, task: Task) -> str | None:
-    """The field that says how many epochs the first of two stages has, where it is left to a share of the run."""
-    for field in fields(method):
-        share = getattr(method, f"{field.name}_share", None)
-        if share is not None and 0 < share < 1 and getattr(method, field.name) is None:
-            tried = {n: stages_of(replace(method, **{field.name: n}), MOST, task) for n in (5, 8)}
-            if all([stage.epochs for stage in stages] == [n, MOST - n] for n, stages in tried.items()):
-                return field.name
-    return None
-
-
 def nearest_share(budget: float, first: float, second: float, share: float) -> tuple[int, int]:
-    """Epochs of two stages that cost so much each, in a budget that has room for one of each.
+    """Numbers of epochs of two stages that cost so much each, in a budget that has room for one of each.
 
     Of the pairs that leave less unused than 3 % or an epoch of the cheaper stage, the one in which the first stage's
-    part of the epochs is nearest to `share`: that share alone could leave nearly an epoch of the dearer one unused.
+    part of the epochs is nearest to `share`: that share alone could leave nearly an epoch of the costlier one unused.
 
     >>> nearest_share(33, 1, 5, 0.4), nearest_share(33, 1, 5, 0.6), nearest_share(20, 1, 1, 0.4)
     ((3, 6), (8, 5), (8, 12))
@@ -202,10 +202,10 @@ def nearest_share(budget: float, first: float, second: float, share: float) -> t
     return int(firsts[best]), int(seconds[best])
 
 
-def rounded_up(value: float, digits: int = 3) -> str:
-    """To so many digits, never below.
+def _rounded_up(value: float, digits: int = 3) -> str:
+    """A number to so many digits, never below.
 
-    >>> rounded_up(0.0123401)
+    >>> _rounded_up(0.0123401)
     '0.0124'
     """
     unit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)

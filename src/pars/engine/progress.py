@@ -1,4 +1,4 @@
-"""What a person sees while a run trains: a bar in a terminal, a line per epoch elsewhere; always on stderr."""
+"""Callbacks of training; progress on stderr: a bar in a terminal, a line per epoch elsewhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 class Callback:
-    """Is called in the course of training, and does nothing: the base class of progress bars and recorders."""
+    """Base class for whatever is to be called in the course of training; does nothing."""
 
     def start(self, total_steps: int, done_steps: int, title: str) -> None:
         """Training begins, or is resumed after `done_steps`."""
@@ -37,9 +37,9 @@ def summary(line: dict[str, Any]) -> str:
         parts.append(f"held-out noisy {line['holdout']['ema']:.2f} %")
     selection = line["selection"].get("pseudo")
     if selection:
-        parts.append(f"ambiguous {100 * selection['ambiguous'] / selection['rows']:.0f} %")
-        if "pseudo_accuracy_ambiguous" in selection:
-            parts.append(f"of them right {100 * selection['pseudo_accuracy_ambiguous']:.1f} %")
+        parts.append(f"selected {100 * selection['selected'] / selection['rows']:.0f} %")
+        if "pseudo_accuracy_selected" in selection:
+            parts.append(f"of them right {100 * selection['pseudo_accuracy_selected']:.1f} %")
     return " · ".join(parts)
 
 
@@ -67,7 +67,7 @@ class Lines(Callback):
         spent = time.monotonic() - self._began
         left = spent / max(1, self._done - self._from) * (self._total - self._done)
         rate = f"{self._images / max(spent, 1e-9):.0f} rows/s, {left:.0f} s left"
-        with suppress(OSError):  # nobody reads on (`2>&1 | head -1`), or the log's disk is full: no reason to stop
+        with suppress(OSError):  # the reader is gone (`2>&1 | head -1`), or the log's disk is full: no reason to stop
             print(f"{self._title}: {text} · {rate}", file=sys.stderr, flush=True)
 
 
@@ -120,9 +120,9 @@ class Bar(Callback):
 
 
 def show_progress(*, epochs: bool = True) -> Callback:
-    """A bar where a person looks on, lines where a file or a pipe does: one per epoch; without epochs, by the clock.
+    """The callback that shows progress on stderr: a bar in a terminal, else a line per epoch.
 
-    What `start` is told are steps; without epochs, rows.
+    epochs: false for work that has none. Then a line is printed every ten seconds, and `start` counts rows, not steps.
     """
     console = Console(stderr=True)
     if console.is_terminal:

@@ -19,6 +19,6 @@ array(['card', 'post'], dtype='<U4')
 """
 
 from pars.errors import EncoderChosenWarning
-from pars.estimator.classifier import KeptEarlierWarning, PARSClassifier, RobustClassifier
+from pars.estimator.classifier import EarlierCheckpointWarning, PARSClassifier, RobustClassifier
 
-__all__ = ["EncoderChosenWarning", "KeptEarlierWarning", "PARSClassifier", "RobustClassifier"]
+__all__ = ["EarlierCheckpointWarning", "EncoderChosenWarning", "PARSClassifier", "RobustClassifier"]

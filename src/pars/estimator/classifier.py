@@ -16,15 +16,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from pars.audit import AuditReport, from_dynamics
 from pars.data import standardize
-from pars.engine import show_progress
+from pars.engine import resend_interrupt, show_progress
 from pars.errors import EncoderChosenWarning, UserError
 from pars.estimator.labels import REFUSE, read_labels
 from pars.estimator.rows import fit_rows, opened_first, read_rows
-from pars.fitting import Training, no_progress, train_dataset, usual_signals
+from pars.fitting import Training, no_progress, train_dataset
 
 
-class KeptEarlierWarning(UserWarning):
-    """The last stage of training did not help on held-out labels: an earlier stage's weights were kept."""
+class EarlierCheckpointWarning(UserWarning):
+    """The last stage of training did not help on held-out labels: the checkpoint of an earlier stage was selected."""
 
 
 class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -38,7 +38,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     epochs, batch_size, lr: "auto" or numbers; train_params: further fields of `TrainConfig`.
     views: "auto", or a dict of fields of `ViewsConfig`: what the weak and strong views of a row are.
     holdout: share of the labeled rows kept from training to judge stages by; "auto" is none below 500 rows.
-    keep: which weights to end with, "last", "best-stage" or "best-epoch" (judged by held-out labels), or "auto".
+    select: which checkpoint to end with, "last", "best-stage" or "best-epoch" (by held-out labels), or "auto".
     unlabeled: the value in y that marks rows without a label, for example -1 or ""; None or NaN: any missing value.
         By default every row has to have a label.
     encoder: what reads texts, picture files or images: a name as in `pars encode --encoder`, or a function of a list of
@@ -48,7 +48,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     device: "auto", "cpu" or "cuda". random_state: as everywhere in scikit-learn. verbose: 1 shows progress on stderr.
 
     After fit: classes_, n_features_in_ (of numbers, frames and images), feature_names_in_ (of a frame), history_ (one
-    dict per epoch), kept_ (stage and epoch of the weights), config_ (everything that was chosen), trials_ (held-out
+    dict per epoch), selected_checkpoint_ (its stage and epoch), config_ (everything that was chosen), trials_ (held-out
     labels met with each robust loss, %), model_ (networks), dynamics_ (what `audit` reads).
     """
 
@@ -64,7 +64,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         train_params: Mapping[str, Any] | None = None,
         views: Mapping[str, Any] | str = "auto",
         holdout: float | str = "auto",
-        keep: str = "auto",
+        select: str = "auto",
         unlabeled: Any = REFUSE,
         encoder: Any = None,
         encoded_views: int = 0,
@@ -81,7 +81,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.train_params = train_params
         self.views = views
         self.holdout = holdout
-        self.keep = keep
+        self.select = select
         self.unlabeled = unlabeled
         self.encoder = encoder
         self.encoded_views = encoded_views
@@ -102,7 +102,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if preprocessor is not None and preprocessor.note:
             warnings.warn(preprocessor.note, EncoderChosenWarning, stacklevel=2)
         dataset = replace(rows, train=replace(rows.train, labels=labels), classes=tuple(map(str, classes)))
-        with torch.random.fork_rng(), usual_signals():
+        with torch.random.fork_rng(), resend_interrupt():
             training = train_dataset(
                 dataset,
                 self.get_params(deep=False),
@@ -121,15 +121,17 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         trainer = training.trained.trainer
         assert trainer is not None
         self.history_ = trainer.history
-        last, kept = self.history_[-1], trainer.kept
-        self.kept_ = {"stage": last["stage"], "epoch": last["epoch"]} if kept is None else kept.note()
-        if self.kept_["stage"] != last["stage"]:
+        last = self.history_[-1]
+        last_checkpoint = {"stage": last["stage"], "epoch": last["epoch"]}
+        selected = last_checkpoint if trainer.selected is None else trainer.selected.note()
+        self.selected_checkpoint_ = selected
+        if selected["stage"] != last["stage"]:
             accuracy = {line["epoch"]: line["holdout"]["ema"] for line in self.history_ if "holdout" in line}
             warnings.warn(
-                f"kept the weights of stage {self.kept_['stage']!r}, epoch {self.kept_['epoch']}: on held-out labels "
-                f"they agree with {accuracy[self.kept_['epoch']]:.1f} %, those of the last stage, {last['stage']!r}, "
-                f"with {accuracy[last['epoch']]:.1f} %",
-                KeptEarlierWarning,
+                f"selected the checkpoint of stage {selected['stage']!r}, epoch {selected['epoch']}: it predicts "
+                f"{accuracy[selected['epoch']]:.1f} % of held-out labels, the last stage, {last['stage']!r}, "
+                f"{accuracy[last['epoch']]:.1f} %",
+                EarlierCheckpointWarning,
                 stacklevel=3,
             )
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pars.fitting.result import FitResult
     from pars.fitting.rows import read_rows
     from pars.fitting.self_test import SelftestResult, selftest, selftest_table
-    from pars.fitting.training import Training, no_progress, train_dataset, usual_signals
+    from pars.fitting.training import Training, no_progress, train_dataset
 
 __all__ = [
     "FitResult",
@@ -35,7 +35,6 @@ __all__ = [
     "selftest",
     "selftest_table",
     "train_dataset",
-    "usual_signals",
 ]
 
 import_lazily(
@@ -48,6 +47,6 @@ import_lazily(
         "pars.fitting.result": "FitResult",
         "pars.fitting.rows": "read_rows",
         "pars.fitting.self_test": "SelftestResult, selftest, selftest_table",
-        "pars.fitting.training": "Training, no_progress, train_dataset, usual_signals",
+        "pars.fitting.training": "Training, no_progress, train_dataset",
     },
 )

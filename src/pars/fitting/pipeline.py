@@ -17,7 +17,7 @@ from pars.audit import AuditReport
 from pars.autoconfig import DEFAULTS
 from pars.data import Dataset, Labels, Table
 from pars.encode import EncoderName, Preprocessor
-from pars.engine import RunFolder, show_progress
+from pars.engine import RunFolder, resend_interrupt, show_progress
 from pars.errors import EncoderChosenWarning, UserError
 from pars.fit_folder import PLAIN, ROBUST, ROWS
 from pars.fitting.folder import ROWS_CHECKSUM, Arrays, check_folder, fingerprint, save_rows, write_job
@@ -32,7 +32,6 @@ from pars.fitting.training import (
     epochs_for_flop,
     no_progress,
     train_config,
-    usual_signals,
 )
 from pars.run import RunConfig
 
@@ -109,7 +108,7 @@ def fit(
     settings = FitSettings(
         method=method, encoder=encoder, encoded_views=encoded_views, seed=seed, device=device, reading=reading
     )
-    with torch.random.fork_rng(), usual_signals():
+    with torch.random.fork_rng(), resend_interrupt():
         return fit_table(table, settings, test=test, out=None if out is None else Path(out), progress=progress)
 
 
@@ -250,7 +249,7 @@ def _compare(
 
 def _earlier_checkpoint(result: Mapping[str, Any]) -> dict[str, Any] | None:
     """The stage and epoch of the selected weights, where they are not those of the last epoch."""
-    selected: dict[str, Any] | None = result.get("kept")
+    selected: dict[str, Any] | None = result.get("selected")
     return None if selected is None or selected["epoch"] == result["epochs"] else selected
 
 

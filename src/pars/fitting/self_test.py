@@ -14,11 +14,11 @@ from scipy.stats import rankdata
 from pars import seeds
 from pars.data import Labels, Table
 from pars.encode import EncoderName
+from pars.engine import resend_interrupt
 from pars.errors import UserError
 from pars.fitting.pipeline import FitSettings, Log, fit_table
 from pars.fitting.result import FitResult
 from pars.fitting.rows import read_rows
-from pars.fitting.training import usual_signals
 
 
 def flip_labels(labels: Labels, n_classes: int, share: float, seed: int) -> Labels:
@@ -98,7 +98,7 @@ def selftest(
     settings = FitSettings(
         method=method, encoder=encoder, encoded_views=encoded_views, seed=seed, device=device, reading=reading
     )
-    with torch.random.fork_rng(), usual_signals():
+    with torch.random.fork_rng(), resend_interrupt():
         return selftest_table(table, flip, settings, out=None if out is None else Path(out), progress=progress)
 
 

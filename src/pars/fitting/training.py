@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from torch import nn
 from pars import audit, autoconfig, data, run
 from pars.audit import AuditReport
 from pars.data import Dataset
-from pars.engine import Callback, Interrupted, NetworkCost, network_cost
+from pars.engine import Callback, NetworkCost, network_cost
 from pars.models import build_model
 from pars.run import RunConfig, Trained
 
@@ -130,13 +128,3 @@ def _networks(network: NetworkFactory | None, dataset: Dataset, count: int) -> C
         return None
     shape = tuple(dataset.train.inputs.shape[1:])
     return lambda: [network(shape, dataset.n_classes) for _ in range(count)]
-
-
-@contextmanager
-def usual_signals() -> Iterator[None]:
-    """A signal that interrupted training has its usual effect on the program that called us."""
-    try:
-        yield
-    except Interrupted as stop:  # our handlers are removed: send it once more
-        signal.raise_signal(stop.signal)
-        raise KeyboardInterrupt from stop

@@ -21,7 +21,7 @@ from pars.method_api.catalog import (
     third_party,
     values,
 )
-from pars.method_api.method import LARGEST_RATIO, LARGEST_WEIGHT, Method, Task, epochs_of
+from pars.method_api.method import LARGEST_RATIO, LARGEST_WEIGHT, Length, Method, Task, epochs_of
 from pars.method_api.network import Network, batch_statistics, features_of, head_of
 from pars.method_api.stage import Draw, Epoch, Losses, Pass, Stage, State, Sweep, ViewName
 from pars.method_api.step import Batch, RowParameter, Selection, Step
@@ -34,6 +34,7 @@ __all__ = [
     "Draw",
     "Entry",
     "Epoch",
+    "Length",
     "Line",
     "Losses",
     "Method",

@@ -6,7 +6,7 @@ A method never sees a file, a device, a progress bar, the test set or a true lab
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
 from pars.errors import UserError
@@ -29,11 +29,25 @@ class Task:
     epochs: int
 
 
+@dataclass(frozen=True)
+class Length:
+    """A hyper-parameter that counts epochs, where it may be none, and the one that holds its share of the run then.
+
+    Length("warm_up", "warm_up_share"): `warm_up` epochs; if that is none, the share `warm_up_share` of the run.
+    """
+
+    epochs: str  # name of the field with a number of epochs or none
+    share: str  # name of the field with a share, 0 to 1
+    first_stage: bool = False  # it is the length of the first stage: in a method with two, a budget may choose it
+
+
 @dataclass(frozen=True, kw_only=True)
 class Method:
     """Hyper-parameters of one method, in its paper's symbols."""
 
     networks: ClassVar[int] = 1
+    lengths_in_epochs: ClassVar[tuple[Length, ...]] = ()
+    """Which of the hyper-parameters are lengths in epochs that may be left to a share of the run."""
 
     def __post_init__(self) -> None:
         """Refuse words that no Literal of the class allows: a mistyped switch must not silently mean another one."""
@@ -46,13 +60,21 @@ class Method:
         """The stages of a run of `task.epochs`; the labels are not there when methods are listed."""
         raise NotImplementedError
 
+    @property
+    def free_length(self) -> Length | None:
+        """The length of the first of two stages, where it is left to a share: a budget chooses its epochs."""
+        for length in self.lengths_in_epochs:
+            if length.first_stage and getattr(self, length.epochs) is None and 0 < getattr(self, length.share) < 1:
+                return length
+        return None
+
     def in_shares(self, epochs: int) -> Self:
-        """The same method, what has a length in epochs having that share of a run of so many instead."""
+        """The same method, every length in epochs turned into that share of a run of so many epochs."""
         changes: dict[str, float | None] = {}
-        for field in fields(self):
-            length = getattr(self, field.name)
-            if hasattr(self, f"{field.name}_share") and length is not None:
-                changes |= {field.name: None, f"{field.name}_share": min(1.0, length / epochs)}
+        for length in self.lengths_in_epochs:
+            given = getattr(self, length.epochs)
+            if given is not None:
+                changes |= {length.epochs: None, length.share: min(1.0, given / epochs)}
         return replace(self, **changes)
 
     def initial_state(self, task: Task) -> State:

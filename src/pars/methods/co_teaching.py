@@ -6,7 +6,21 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pars.losses import cross_entropy, reduce
-from pars.method_api import Cited, Entry, Losses, Method, Recipe, Setting, Stage, State, Step, Task, code, epochs_of
+from pars.method_api import (
+    Cited,
+    Entry,
+    Length,
+    Losses,
+    Method,
+    Recipe,
+    Setting,
+    Stage,
+    State,
+    Step,
+    Task,
+    code,
+    epochs_of,
+)
 from pars.methods.parts.small_loss import (
     VALID_NOISE_RATE,
     ForgetSchedule,
@@ -23,6 +37,7 @@ class CoTeaching(Method):
     """Networks learn right labels first, so small losses mean right labels; the other's choice errs differently."""
 
     networks: ClassVar[int] = 2
+    lengths_in_epochs: ClassVar[tuple[Length, ...]] = (Length("T_k", "T_k_share"),)
 
     noise_rate: float | None = None  # τ; none = estimated early in the run
     T_k: int | None = None  # epochs until the share τ of each batch is forgotten; none = `T_k_share` of the run

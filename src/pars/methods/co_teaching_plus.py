@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from pars.lazy import torch
 from pars.losses import cross_entropy, reduce
-from pars.method_api import Entry, Losses, Method, Recipe, Setting, Stage, State, Step, Task, code, epochs_of
+from pars.method_api import Entry, Length, Losses, Method, Recipe, Setting, Stage, State, Step, Task, code, epochs_of
 from pars.methods.co_teaching import CoTeaching, adam_late_linear
 from pars.methods.parts.small_loss import (
     VALID_NOISE_RATE,
@@ -25,6 +25,10 @@ class CoTeachingPlus(Method):
     """First Co-teaching; then each network learns the rows of disagreement whose loss is small for the other."""
 
     networks: ClassVar[int] = 2
+    lengths_in_epochs: ClassVar[tuple[Length, ...]] = (
+        Length("T_k", "T_k_share"),
+        Length("warm_up", "warm_up_share", first_stage=True),
+    )
 
     noise_rate: float | None = None  # τ; none = estimated early in the run
     T_k: int | None = None  # epochs until the share τ is forgotten; none = `T_k_share` of the run

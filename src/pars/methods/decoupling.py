@@ -9,6 +9,7 @@ from typing import ClassVar
 from pars.losses import cross_entropy, reduce
 from pars.method_api import (
     Entry,
+    Length,
     Losses,
     Method,
     Recipe,
@@ -29,6 +30,7 @@ class Decoupling(Method):
     """When to update is decided by the networks, how to update by the label: what both know teaches nothing."""
 
     networks: ClassVar[int] = 2
+    lengths_in_epochs: ClassVar[tuple[Length, ...]] = (Length("warm_up", "warm_up_share", first_stage=True),)
 
     min_share: float = 0.1  # a batch's loss is divided by max(rows of disagreement, min_share·rows)
     warm_up: int | None = None  # epochs on all rows; none = `warm_up_share` of the run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pars.lazy import torch
 from pars.losses import cross_entropy, gce, reduce
@@ -12,6 +12,7 @@ from pars.method_api import (
     Cited,
     Entry,
     Epoch,
+    Length,
     Losses,
     Method,
     Recipe,
@@ -43,6 +44,8 @@ class DISC(Method):
     Clean rows (both views pass their threshold) are trained with cross-entropy, hard ones (one view does) with a
     robust loss, and mixup covers both and the rows whose label is corrected.
     """
+
+    lengths_in_epochs: ClassVar[tuple[Length, ...]] = (Length("warm_up", "warm_up_share", first_stage=True),)
 
     m: float = 0.95  # momentum of the thresholds; the 200 epochs of the public code mostly have 0.99
     sigma: float = 0.5  # by how much a prediction has to exceed them to correct a label

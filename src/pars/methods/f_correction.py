@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pars.errors import UserError
 from pars.lazy import torch
@@ -14,6 +14,7 @@ from pars.losses import cross_entropy, reduce
 from pars.method_api import (
     Entry,
     Epoch,
+    Length,
     Losses,
     Method,
     Recipe,
@@ -44,6 +45,8 @@ class LossCorrection(Method):
     of class i is row i of T. One that has memorized its labels would say T = I, and no rows are held out to stop it
     by. So the first stage is short, its learning rate stays high, and predictions are averaged over its epochs.
     """
+
+    lengths_in_epochs: ClassVar[tuple[Length, ...]] = (Length("warm_up", "warm_up_share", first_stage=True),)
 
     direction: Direction = "forward"
     transition: Literal["anchor", "symmetric", "pair", "matrix"] = "anchor"  # anchor: estimated; else known

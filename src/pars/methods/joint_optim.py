@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from pars.lazy import torch
 from pars.losses import class_balance, cross_entropy, reduce
@@ -12,6 +12,7 @@ from pars.method_api import (
     Cited,
     Entry,
     Epoch,
+    Length,
     Losses,
     Method,
     Recipe,
@@ -40,6 +41,11 @@ class JointOptim(Method):
     A high rate does not memorize; the two regularizers keep labels that follow predictions from becoming all one class
     (L_p) or flat (L_e).
     """
+
+    lengths_in_epochs: ClassVar[tuple[Length, ...]] = (
+        Length("step1", "step1_share", first_stage=True),
+        Length("update_from", "update_share"),
+    )
 
     alpha: float = 1.2  # α of L_p, the balance of classes
     beta: float = 0.8  # β of L_e, the entropy of predictions
@@ -79,12 +85,6 @@ class JointOptim(Method):
                 train=curve if self.lr2 is None else curve | {"lr": self.lr2},
             ),
         )
-
-    def in_shares(self, epochs: int) -> Self:
-        out = super().in_shares(epochs)
-        if self.update_from is None:
-            return out
-        return replace(out, update_from=None, update_share=min(1.0, self.update_from / epochs))
 
     def initial_state(self, task: Task) -> State:
         given = one_hot(task.labels.clamp_min(0), task.n_classes)

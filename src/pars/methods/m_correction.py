@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pars.lazy import torch
 from pars.losses import class_balance, cross_entropy, reduce
@@ -13,6 +13,7 @@ from pars.method_api import (
     Cited,
     Entry,
     Epoch,
+    Length,
     Losses,
     Method,
     Recipe,
@@ -42,6 +43,11 @@ class MCorrection(Method):
     M-DYR-H bootstraps with predicted classes, M-DYR-S with probabilities. MD-DYR-SH also mixes rows in proportion to
     1 - B, and goes from probabilities to classes.
     """
+
+    lengths_in_epochs: ClassVar[tuple[Length, ...]] = (
+        Length("warm_up", "warm_up_share", first_stage=True),
+        Length("dynamic", "dynamic_share"),
+    )
 
     variant: Literal["M-DYR-H", "M-DYR-S", "MD-DYR-SH"] = "M-DYR-H"
     alpha: float = 32.0  # δ ~ Beta(α, α) of mixup: near ½

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pars.lazy import nn, torch
 from pars.losses import cross_entropy, reduce
 from pars.method_api import (
     Entry,
     Epoch,
+    Length,
     Losses,
     Method,
     Network,
@@ -41,6 +42,8 @@ class MLNT(Method):
     The noise of a row is the label of a neighbor in the features of a network that was trained before, with
     cross-entropy. The teacher is the average of the weights; `train.ema` is its γ.
     """
+
+    lengths_in_epochs: ClassVar[tuple[Length, ...]] = (Length("pretrain", "pretrain_share", first_stage=True),)
 
     a: float = 0.2  # learning rate of the step on synthetic labels
     M: int = 10  # sets of synthetic labels a step

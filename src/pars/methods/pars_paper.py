@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pars.losses import class_balance, negative_learning, parse, positive_learning, reduce
 from pars.method_api import (
@@ -12,6 +12,7 @@ from pars.method_api import (
     Cited,
     Draw,
     Entry,
+    Length,
     Losses,
     Method,
     Recipe,
@@ -36,6 +37,8 @@ class PARSPaper(Method):
     unconfident rows. Selection ignores labels, so these labels are right about as often as any others, and the literal
     term unlearns them (docs/method.md has the measurement). The default draws y_bar among the other classes.
     """
+
+    lengths_in_epochs: ClassVar[tuple[Length, ...]] = (Length("warm_up", "warm_up_share", first_stage=True),)
 
     tau: float = 0.95  # τ: a row is ambiguous if its confidence exceeds this, else noisy (eq. ss)
     lambda_S: float = 1.0  # λ_S: self-training (eq. finalloss)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pars.errors import UserError
 from pars.losses import cross_entropy, reduce
 from pars.method_api import (
     Entry,
+    Length,
     Losses,
     Method,
     Recipe,
@@ -36,6 +37,11 @@ class PENCIL(Method):
 
     The label distribution of a row is ŷ = softmax(ỹ), the prediction p.
     """
+
+    lengths_in_epochs: ClassVar[tuple[Length, ...]] = (
+        Length("stage1", "stage1_share", first_stage=True),
+        Length("stage2", "stage2_share"),
+    )
 
     alpha: float = 0.1  # α of the compatibility of ŷ with the given label, L_o
     beta: float = 0.4  # β of the entropy of predictions, L_e

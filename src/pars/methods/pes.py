@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pars.lazy import torch
 from pars.losses import cross_entropy, reduce
@@ -13,6 +13,7 @@ from pars.method_api import (
     Draw,
     Entry,
     Epoch,
+    Length,
     Losses,
     Method,
     Recipe,
@@ -39,6 +40,11 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class PES(Method):
     """Progressive early stopping; then MixMatch: rows whose label is predicted are labeled, the others guessed."""
+
+    lengths_in_epochs: ClassVar[tuple[Length, ...]] = (
+        Length("T1", "T1_share", first_stage=True),
+        Length("T2", "T2_share"),
+    )
 
     semi: bool = True  # off: cross-entropy on the confident rows alone
     T1: int | None = None  # epochs of plain training before the stop; none = `T1_share` of the run

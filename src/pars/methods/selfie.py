@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from pars.lazy import torch
 from pars.losses import cross_entropy, reduce
 from pars.method_api import (
     Entry,
     Epoch,
+    Length,
     Losses,
     Method,
     Recipe,
@@ -50,6 +51,8 @@ class SELFIE(Method):
 
     What has been corrected stays corrected over the runs, and so fewer rows are dropped in the next.
     """
+
+    lengths_in_epochs: ClassVar[tuple[Length, ...]] = (Length("warm_up", "warm_up_share"),)  # of each run, not a stage
 
     noise_rate: float | None = None  # τ; none = estimated early in the first run
     q: int = 15  # so many predictions in a row must agree

@@ -81,21 +81,21 @@ def flop_words(flop: float, stages: Mapping[str, float], budget: float = 0.0) ->
 def selection_shares(selection: Mapping[str, float]) -> dict[str, float | None]:
     """A selection of metrics.jsonl as per cent; none where there was nothing to take a share of, or no truth.
 
-    >>> selection_shares({"rows": 200.0, "ambiguous": 0.0, "noisy": 200.0})["ambiguous"]
+    >>> selection_shares({"rows": 200.0, "selected": 0.0, "unselected": 200.0})["selected"]
     0.0
     """
-    some_ambiguous, some_noisy = selection["ambiguous"] > 0, selection["noisy"] > 0
+    some_selected, some_unselected = selection["selected"] > 0, selection["unselected"] > 0
 
     def known(key: str, of_something: bool) -> float | None:
         return 100 * selection[key] if key in selection and of_something else None
 
     return {
-        "ambiguous": 100 * selection["ambiguous"] / selection["rows"] if selection["rows"] else None,
+        "selected": 100 * selection["selected"] / selection["rows"] if selection["rows"] else None,
         "pseudo_accuracy": known("pseudo_accuracy", selection["rows"] > 0),
-        "pseudo_accuracy_ambiguous": known("pseudo_accuracy_ambiguous", some_ambiguous),
-        "pseudo_accuracy_noisy": known("pseudo_accuracy_noisy", some_noisy),
-        "labels_right_ambiguous": known("labels_right_ambiguous", some_ambiguous),
-        "labels_right_noisy": known("labels_right_noisy", some_noisy),
+        "pseudo_accuracy_selected": known("pseudo_accuracy_selected", some_selected),
+        "pseudo_accuracy_unselected": known("pseudo_accuracy_unselected", some_unselected),
+        "labels_right_selected": known("labels_right_selected", some_selected),
+        "labels_right_unselected": known("labels_right_unselected", some_unselected),
         "memorized": known("memorized", selection["rows"] > 0),
     }
 

@@ -47,7 +47,7 @@ def accuracy_curves(run: Run, path: Path) -> Figure:
 
 
 def selection_curves(run: Run, path: Path) -> Figure:
-    """Write how many rows were called ambiguous over epochs, and how right labels and predictions were."""
+    """Write how many rows were selected over epochs, and how right labels and predictions were."""
     return write(selection_curves_figure(run), path)
 
 
@@ -124,7 +124,7 @@ def draw_histograms(axes: Axes, values: Floats, groups: Sequence[tuple[str, Mask
 
 
 def mark_threshold(axes: Axes, tau: float, confidence: Floats, groups: Sequence[tuple[str, Mask, str]]) -> None:
-    """The line between noisy and ambiguous rows, and the share of each group on its right."""
+    """The line between unselected and selected rows, and the share of each group on its right."""
     axes.axvline(tau, color="black", linewidth=1)
     shares = [
         f"{100 * float((confidence[rows] > tau).mean()):.1f} % of {name}" for name, rows, _ in groups if rows.any()
@@ -161,24 +161,24 @@ def accuracy_curves_figure(run: Run) -> Figure:
 
 
 def selection_curves_figure(run: Run) -> Figure:
-    """The selection: its size, its predictions, its given labels, and the wrong labels learned by heart."""
+    """The selection: its size, its predictions, its given labels, and the wrong labels memorized."""
     names = [name for name in BATCHES if any(name in line["selection"] for line in run.metrics)]
     if not names:
         raise NothingToPlot(f"{run.path / 'metrics.jsonl'} has no epoch with a selection of rows")
     above = "" if run.tau is None else f" (confidence > {run.tau:g})"
     # Title, and the shares in it: key, words, color, batches. Given labels are those of the labeled batch.
     panels: list[tuple[str, list[tuple[str, str, str]], list[str]]] = [
-        (f"Ambiguous rows{above}", [("ambiguous", "", BLUE)], names),
+        (f"Selected rows{above}", [("selected", "", BLUE)], names),
         (
             "Predictions that are right",
-            [("pseudo_accuracy_ambiguous", "of ambiguous rows", BLUE), ("pseudo_accuracy", "of all rows", GRAY)],
+            [("pseudo_accuracy_selected", "of selected rows", BLUE), ("pseudo_accuracy", "of all rows", GRAY)],
             names,
         ),
         (
             "Given labels that are right",
             [
-                ("labels_right_ambiguous", "of ambiguous rows", BLUE),
-                ("labels_right_noisy", "of noisy rows", VERMILLION),
+                ("labels_right_selected", "of selected rows", BLUE),
+                ("labels_right_unselected", "of unselected rows", VERMILLION),
             ],
             names[:1],
         ),

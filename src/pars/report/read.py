@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from pars.errors import UserError
 from pars.files import read_arrays
+from pars.run_format import check_run_format
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
@@ -54,7 +55,7 @@ class Labels:
 
 @dataclass(frozen=True, eq=False)
 class RowRecord:
-    """What the averaged network thinks of each training row [n] at the end of a stage."""
+    """Predictions of the averaged network for each training row [n] at the end of a stage."""
 
     epoch: int
     confidence: Floats  # probability of the most probable class
@@ -81,7 +82,7 @@ class Run:
 
     @property
     def tau(self) -> float | None:
-        """The confidence above which a row is ambiguous, where the method has one."""
+        """The confidence above which a row is selected, where the method has one."""
         tau = self.config["method"].get("tau")
         return float(tau) if is_number(tau) else None
 
@@ -92,6 +93,7 @@ def read_run(path: Path) -> Run:
         raise UserError(f"{path} is not a run: expected a folder")
     if not (path / "config.toml").exists():
         raise UserError(f"{path} is not a run: {path / 'config.toml'} is missing")
+    check_run_format(path)
     result = path / "result.json"
     labels = read_labels(path / "labels.csv")
     records = {file: read_rows(file, len(labels.given)) for file in sorted(path.glob("rows-*.safetensors"))}
@@ -164,7 +166,7 @@ def checked_epoch(text: str, where: str) -> dict[str, Any]:
         raise UserError(f"{where}: epoch, images and flop must be numbers")
     selections = line["selection"]
     if not (isinstance(selections, dict) and all(is_selection(value) for value in selections.values())):
-        raise UserError(f"{where}: selection is {selections!r}, expected objects with rows, ambiguous and noisy")
+        raise UserError(f"{where}: selection is {selections!r}, expected objects with rows, selected and unselected")
     return line
 
 
@@ -175,7 +177,7 @@ def is_number(value: object) -> bool:
 def is_selection(value: object) -> bool:
     return (
         isinstance(value, dict)
-        and {"rows", "ambiguous", "noisy"} <= value.keys()
+        and {"rows", "selected", "unselected"} <= value.keys()
         and all(map(is_number, value.values()))
     )
 

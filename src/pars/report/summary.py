@@ -98,7 +98,7 @@ def describe_rows(record: RowRecord, labels: Labels, tau: float | None) -> dict[
             "label_is_predicted": per_cent(record.agrees[rows]),
         }
         if tau is not None:
-            out[name]["ambiguous"] = per_cent(record.confidence[rows] > tau)
+            out[name]["selected"] = per_cent(record.confidence[rows] > tau)
     return out
 
 

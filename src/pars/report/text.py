@@ -23,12 +23,12 @@ NETWORK_FIELDS = {
     "linear": ("name",),
 }
 SELECTION_ROWS = {
-    "ambiguous": "ambiguous",
+    "selected": "selected",
     "pseudo_accuracy": "predictions right",
-    "pseudo_accuracy_ambiguous": "  of ambiguous",
-    "pseudo_accuracy_noisy": "  of noisy",
-    "labels_right_ambiguous": "labels right of ambiguous",
-    "labels_right_noisy": "labels right of noisy",
+    "pseudo_accuracy_selected": "  of selected",
+    "pseudo_accuracy_unselected": "  of unselected",
+    "labels_right_selected": "labels right of selected",
+    "labels_right_unselected": "labels right of unselected",
     "memorized": "wrong labels predicted",
 }
 

@@ -71,6 +71,7 @@ def train_all(
         except Diverged as error:
             log(f"{each.name}: {error}")
             results[each.name] = None
+            each.out.mkdir(parents=True, exist_ok=True)  # in its first epoch it leaves nothing: this says it was tried
     return results
 
 

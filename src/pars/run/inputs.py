@@ -17,6 +17,7 @@ from pars.errors import UserError
 from pars.noise import NoiseRecord, labels_sha256
 from pars.run import toml
 from pars.run.config import RunConfig
+from pars.run_format import VERSION, check_run_format
 
 Given = dict[str, bool]
 """Whether the `dataset` and the `networks` of a run were given from Python, where no configuration can name them."""
@@ -31,6 +32,7 @@ def open_run(path: str | Path) -> tuple[RunFolder, RunConfig]:
     folder = RunFolder(Path(path))
     if not folder.config.exists():
         raise UserError(f"{path} is not a run: {folder.config} is missing")
+    check_run_format(folder.path)
     return folder, toml.read(folder.config, RunConfig())
 
 
@@ -71,7 +73,7 @@ def checksum(inputs: Inputs) -> str:
 
 def dumps(data: Mapping[str, Any], given: Given, settings: Mapping[str, Any], threads: int | None) -> str:
     """The text of inputs.json."""
-    content = {"given_from_python": given, "threads": threads, "data": data, "settings": settings}
+    content = {"format": VERSION, "given_from_python": given, "threads": threads, "data": data, "settings": settings}
     return json.dumps(content, indent=2) + "\n"
 
 

@@ -65,7 +65,7 @@ def _check_rates(compared: ComparedRun, rates: Sequence[float], out: Path) -> No
     """A run that was begun has the best of the rates that were tried then: others come too late."""
     if not RunFolder(compared.out).config.exists():
         return
-    tried = {path.name for path in _folder_of(compared, out).glob("*") if RunFolder(path).config.exists()}
+    tried = {path.name for path in _folder_of(compared, out).glob("*") if path.is_dir()}
     if tried != {f"{rate:g}" for rate in rates}:
         then = f"the best of {', '.join(sorted(tried))}" if tried else "not searched for"
         raise UserError(
@@ -75,7 +75,7 @@ def _check_rates(compared: ComparedRun, rates: Sequence[float], out: Path) -> No
 
 
 def _shortened(config: RunConfig, share: float) -> RunConfig:
-    """The configuration of a try: a part of the budget, held-out labels, and no more looks than needed."""
+    """The configuration of a try: a part of the budget, held-out labels, and no more evaluations than needed."""
     config = in_shares(config)
     train, data = config.train, config.data
     epochs = train.epochs if train.budget else max(1, round(share * train.epochs))

@@ -1,4 +1,4 @@
-"""A budget's plan: made when a run begins, kept beside its configuration, read when it goes on."""
+"""The plan of a run with a budget: made when it begins, stored in its folder, read when it is resumed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from pars.run.config import RunConfig
 from pars.run.training_data import TrainingData
 
 
-def make(config: RunConfig, training: TrainingData, networks: Sequence[nn.Module]) -> Plan:
-    return plan(
+def planned(config: RunConfig, training: TrainingData, networks: Sequence[nn.Module]) -> tuple[RunConfig, Plan | None]:
+    """The configuration with the epochs that its budget buys, and the plan; without a budget, itself and none."""
+    if not config.train.budget:
+        return config, None
+    made = plan(
         method=config.method,
         data=training.data,
         networks=networks,
@@ -25,27 +28,23 @@ def make(config: RunConfig, training: TrainingData, networks: Sequence[nn.Module
         config=config.train,
         held_out=training.held_out,
     )
-
-
-def planned(config: RunConfig, training: TrainingData, networks: Sequence[nn.Module]) -> tuple[RunConfig, Plan | None]:
-    """The configuration with the epochs and the warm-up that its budget buys, if it has one."""
-    if not config.train.budget:
-        return config, None
-    made = make(config, training, networks)
     return replace(config, method=made.method, train=replace(config.train, epochs=made.epochs)), made
 
 
 def differences(config: RunConfig, found: RunConfig) -> dict[str, tuple[Any, Any]]:
-    """What a run's configuration has otherwise than asked for, by key; what a budget chooses may differ."""
+    """Values (asked for, found) by key where a run's configuration differs; what a budget chooses may differ."""
     asked, there = (dict(inputs.flat(toml.to_dict(each))) for each in (config, found))
     out = inputs.differences(asked, there)
     if config.train.budget and found.train.budget:
-        free = [key for key in out if f"{key}_share" in asked and key not in asked]  # a length left to a share
-        out = {key: both for key, both in out.items() if key not in ("train.epochs", *free)}
+        chosen = {"train.epochs"}
+        if (free := config.method.free_length) is not None:
+            chosen.add(f"method.{free.epochs}")
+        out = {key: both for key, both in out.items() if key not in chosen}
     return out
 
 
 def sentence(made: Plan, budget: float) -> str:
+    """What a budget in PFLOP buys, in words."""
     stages = ", ".join(f"{stage.stage} {stage.epochs}" for stage in made.stages)
     return f"a budget of {budget:g} PFLOP buys {made.epochs} epochs ({stages}): {made.flop / 1e15:.3g} PFLOP"
 
@@ -56,7 +55,7 @@ def dumps(made: Plan) -> str:
 
 
 def read(folder: RunFolder, epochs: int) -> tuple[float, ...]:
-    """What each epoch of a run of so many is expected to cost."""
+    """The expected FLOP of each epoch of a run of so many, from the plan in its folder."""
     try:
         stages = json.loads(folder.plan.read_text(encoding="utf-8"))["stages"]
         lengths, costs = [stage["epochs"] for stage in stages], [stage["usual"] for stage in stages]

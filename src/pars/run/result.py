@@ -13,8 +13,8 @@ def summarize(lines: list[dict[str, Any]]) -> dict[str, Any]:
     """Last, best and last-10 accuracy of averaged and raw weights, what it cost, and where each stage ended.
 
     The headline is the last epoch's averaged weights. `best` picks the epoch by the test set itself: it is there for
-    comparison with papers that report it, and is optimistic. `kept` is there where train.keep chose, by
-    held-out labels, the weights that the run ended with.
+    comparison with papers that report it, and is optimistic. `selected` is there where train.select
+    chose, by held-out labels, the checkpoint that the run ended with.
     """
     if not lines:
         raise UserError("the run's metrics.jsonl is missing or empty: there is no epoch to sum up")
@@ -25,8 +25,8 @@ def summarize(lines: list[dict[str, Any]]) -> dict[str, Any]:
         out["stopped"] = last["stopped"]  # "budget": before its last epoch
     out |= {split: found for split in ("test", "holdout") if (found := outcome(lines, split)) is not None}
     out["stages"] = [ending(stage[-1]) for stage in by_stage(lines)]
-    if choices := [line["kept"] for line in lines if "kept" in line]:
-        out["kept"] = next(ending(line) for line in lines if line["epoch"] == choices[-1])
+    if choices := [line["selected"] for line in lines if "selected" in line]:
+        out["selected"] = next(ending(line) for line in lines if line["epoch"] == choices[-1])
     return out
 
 

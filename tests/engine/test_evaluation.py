@@ -1,4 +1,4 @@
-"""An epoch's numbers against counting by hand."""
+"""Losses and selections of an epoch against counting by hand; probabilities, accuracies, calibrated statistics."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
-from torch import Tensor
+from torch import Tensor, nn
 
-from pars.engine.meters import EpochMeter
-from pars.engine.predict import accuracy, predict_proba
+from pars.engine.evaluation import EpochMeter, accuracy, calibrate, predict_proba
+from pars.engine.learner import make_average
 from pars.method_api import Batch, Selection
 
 N, N_CLASSES = 200, 4
 
 
 def no_view(name: str, index: int) -> Tensor:
-    raise AssertionError("a meter looks at no view")
+    raise AssertionError("a meter needs no view")
 
 
 def selections(seed: int = 0) -> tuple[list[Selection], Tensor, Tensor]:
@@ -42,9 +42,9 @@ def test_selections_match_counting_row_by_row() -> None:
     for selection in steps:
         meter.add_selections({"raw": selection})
     seen = [
-        (int(given[row]), int(true[row]), predicted, ambiguous)
+        (int(given[row]), int(true[row]), predicted, selected)
         for s in steps
-        for row, predicted, ambiguous in zip(
+        for row, predicted, selected in zip(
             s.batch.rows.tolist(), s.predicted.tolist(), s.selected.tolist(), strict=True
         )
     ]
@@ -56,13 +56,13 @@ def test_selections_match_counting_row_by_row() -> None:
         "raw": pytest.approx(
             {
                 "rows": len(seen),
-                "ambiguous": sum(a for *_, a in seen),
-                "noisy": sum(not a for *_, a in seen),
+                "selected": sum(a for *_, a in seen),
+                "unselected": sum(not a for *_, a in seen),
                 "pseudo_accuracy": share([p == t for _, t, p, _ in seen]),
-                "pseudo_accuracy_ambiguous": share([p == t for _, t, p, a in seen if a]),
-                "pseudo_accuracy_noisy": share([p == t for _, t, p, a in seen if not a]),
-                "labels_right_ambiguous": share([g == t for g, t, _, a in seen if a and g >= 0]),
-                "labels_right_noisy": share([g == t for g, t, _, a in seen if not a and g >= 0]),
+                "pseudo_accuracy_selected": share([p == t for _, t, p, a in seen if a]),
+                "pseudo_accuracy_unselected": share([p == t for _, t, p, a in seen if not a]),
+                "labels_right_selected": share([g == t for g, t, _, a in seen if a and g >= 0]),
+                "labels_right_unselected": share([g == t for g, t, _, a in seen if not a and g >= 0]),
                 "memorized": share([p == g for g, t, p, _ in seen if g >= 0 and g != t]),
             }
         )
@@ -75,7 +75,7 @@ def test_rows_whose_truth_is_unknown_do_not_count_as_wrong() -> None:
     meter = EpochMeter(torch.tensor([0, 0, 2, -1]))
     meter.add_selections({"raw": Selection(batch, torch.tensor([0, 0, 2, 2]), torch.tensor([True, True, True, True]))})
     assert meter.selections()["raw"]["pseudo_accuracy"] == 1.0
-    assert meter.selections()["raw"]["labels_right_ambiguous"] == 0.5
+    assert meter.selections()["raw"]["labels_right_selected"] == 0.5
 
 
 def test_without_true_labels_only_counts_are_given() -> None:
@@ -83,8 +83,8 @@ def test_without_true_labels_only_counts_are_given() -> None:
     meter = EpochMeter(None)
     for selection in steps:
         meter.add_selections({"pseudo": selection})
-    n_ambiguous = sum(int(s.selected.sum()) for s in steps)
-    assert meter.selections() == {"pseudo": {"rows": 91, "ambiguous": n_ambiguous, "noisy": 91 - n_ambiguous}}
+    n_selected = sum(int(s.selected.sum()) for s in steps)
+    assert meter.selections() == {"pseudo": {"rows": 91, "selected": n_selected, "unselected": 91 - n_selected}}
 
 
 def test_a_share_of_nothing_is_left_out_for_it_is_not_0() -> None:
@@ -93,10 +93,10 @@ def test_a_share_of_nothing_is_left_out_for_it_is_not_0() -> None:
     meter.add_selections({"raw": Selection(batch, torch.ones(4), torch.zeros(4, dtype=torch.bool))})
     assert meter.selections()["raw"] == {
         "rows": 4,
-        "ambiguous": 0,
-        "noisy": 4,
+        "selected": 0,
+        "unselected": 4,
         "pseudo_accuracy": 0,  # none right of four
-        "pseudo_accuracy_noisy": 0,
+        "pseudo_accuracy_unselected": 0,
     }
 
 
@@ -141,3 +141,18 @@ def test_prediction_is_the_mean_over_all_looks_at_a_row() -> None:
     found = predict_proba(modules, x, [lambda t: t, lambda t: -t], "cpu")
     naive = sum(m(sign * x).softmax(1) for m in modules for sign in (1, -1)) / 4
     torch.testing.assert_close(found, naive)
+
+
+def test_calibration_measures_the_statistics_of_the_averaged_weights() -> None:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 2))
+    average = make_average(module)
+    batches = [torch.randn(10, 3) + i for i in range(3)]
+    calibrate(average, iter(batches))
+    hidden = [average[0](batch).detach().double().numpy() for batch in batches]  # type: ignore[index]
+    norm = average[1]  # type: ignore[index]
+    np.testing.assert_allclose(norm.running_mean.numpy(), np.mean([h.mean(0) for h in hidden], axis=0), rtol=1e-5)
+    np.testing.assert_allclose(norm.running_var.numpy(), np.mean([h.var(0, ddof=1) for h in hidden], axis=0), rtol=1e-5)
+    assert norm.momentum == 0.1
+    assert not any(m.training for m in average.modules())
+    calibrate(nn.Linear(3, 2), iter([]))  # nothing to measure

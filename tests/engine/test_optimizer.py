@@ -1,18 +1,64 @@
-"""Muon against singular value decomposition, torch's SGD, and what is left alone."""
+"""Learning rate and settings of training against their definitions; Muon against SVD and torch's SGD."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from engine.helpers import SHORT, make_trainer
-from pars.engine.muon import Muon, hidden_weights, orthogonal, orthogonal_flop, update_flop
+from pars.engine import TrainConfig
+from pars.engine.optimizer import Muon, hidden_weights, learning_rate, orthogonal, orthogonal_flop, update_flop
+from pars.errors import UserError
 from pars.methods import Supervised
 from pars.models import ModelConfig, build_model
+
+
+def test_the_papers_schedule_falls_from_03_to_00585() -> None:
+    rates = [learning_rate(TrainConfig(lr=0.03), step=step, total=100) for step in range(101)]
+    assert rates[0] == 0.03
+    assert_allclose(rates[-1], 0.00585, atol=5e-6)
+    assert_allclose(rates, 0.03 * np.cos(7 * np.pi * np.arange(101) / 1600), rtol=1e-12)
+    assert all(a > b for a, b in itertools.pairwise(rates))
+
+
+def test_the_other_schedules() -> None:
+    cosine = [learning_rate(TrainConfig(schedule="cosine", lr=2.0), step=step, total=4) for step in range(5)]
+    assert_allclose(cosine, [2, 1 + math.sqrt(0.5), 1, 1 - math.sqrt(0.5), 0], atol=1e-12)
+    assert {learning_rate(TrainConfig(schedule="constant", lr=0.1), step=step, total=9) for step in range(10)} == {0.1}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"epochs": 0}, r"train\.epochs is 0"),
+        ({"batch_size": 0}, r"train\.batch_size is 0"),
+        ({"evaluate_every": 0}, r"train\.evaluate_every is 0"),
+        ({"checkpoint_every": -1}, r"train\.checkpoint_every is -1"),
+        ({"steps_per_epoch": 0}, r"train\.steps_per_epoch is 0"),
+        ({"lr": -0.1}, r"train\.lr is -0\.1"),
+        ({"lr": float("nan")}, r"train\.lr is nan"),
+        ({"weight_decay": -1}, r"train\.weight_decay is -1"),
+        ({"epochs": 10**400}, r"train\.epochs is 1000"),
+        ({"steps_per_epoch": 10**14}, r"train\.steps_per_epoch is 10+, expected at most 1000000000"),
+        ({"batch_size": 10**14}, r"train\.batch_size is 10+, expected at most"),
+        ({"lr": 1e300}, r"train\.lr is 1e\+300, expected a number of at least 0 and at most 1e\+30"),
+        ({"weight_decay": float("inf")}, r"train\.weight_decay is inf"),
+        ({"ema": 1.0}, r"train\.ema is 1\.0"),
+        ({"nesterov": True, "momentum": 0}, r"train\.nesterov needs train\.momentum"),
+    ],
+)
+def test_a_wrong_setting_is_named(changes: dict[str, Any], expected: str) -> None:
+    with pytest.raises(UserError, match=expected):
+        TrainConfig(**changes)
 
 
 def network() -> nn.Module:
@@ -111,4 +157,4 @@ def test_a_run_counts_them() -> None:
     muon.run()
     each = update_flop(muon.nets[0].module, "muon")
     assert each > 0
-    assert muon.flop == plain.flop + each * muon.total_steps
+    assert muon.flop == plain.flop + each * muon.runner.total_steps

@@ -1,4 +1,4 @@
-"""Which weights a run ends with, by held-out given labels."""
+"""Which checkpoint a run ends with, by held-out given labels."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from torch import Tensor
 
 from engine.helpers import SHORT, Recorder, assert_identical, make_trainer, toy
 from pars.engine import RunFolder, Trainer
-from pars.engine.checkpoint import load_tensors, save_tensors
-from pars.engine.keep import averaged, prefers_earlier
+from pars.engine.checkpoint import averaged_weights, load_tensors, prefers_earlier, save_tensors
 from pars.errors import UserError
 from pars.losses import cross_entropy
 from pars.method_api import Losses, Method, Stage, Step, Task
@@ -53,12 +52,12 @@ class Weights(Recorder):
     def epoch(self, line: dict[str, Any]) -> None:
         super().epoch(line)
         assert self.trainer is not None
-        self.copies.append(averaged(self.trainer.nets))
+        self.copies.append(averaged_weights(self.trainer.nets))
 
 
-def watched(method: Method, keep: str, epochs: int = 8, folder: Path | None = None) -> tuple[Trainer, Weights]:
+def watched(method: Method, select: str, epochs: int = 8, folder: Path | None = None) -> tuple[Trainer, Weights]:
     callback = Weights()
-    config = replace(SHORT, epochs=epochs, batch_size=8, ema=0.5, keep=keep)  # type: ignore[arg-type]
+    config = replace(SHORT, epochs=epochs, batch_size=8, ema=0.5, select=select)  # type: ignore[arg-type]
     data = toy(noise=0.1, spread=0.5)
     callback.trainer = make_trainer(method, data=data, config=config, callback=callback, held_out=HELD, folder=folder)
     return callback.trainer, callback
@@ -67,58 +66,58 @@ def watched(method: Method, keep: str, epochs: int = 8, folder: Path | None = No
 def test_the_last_weights_stay_unless_asked_otherwise() -> None:
     trainer, seen = watched(Spoilt(), "last")
     trainer.run()
-    assert trainer.kept is None
-    assert_identical(averaged(trainer.nets), seen.copies[-1])
-    assert not any("kept" in line for line in seen.lines)
+    assert trainer.selected is None
+    assert_identical(averaged_weights(trainer.nets), seen.copies[-1])
+    assert not any("selected" in line for line in seen.lines)
 
 
 def test_a_stage_that_unlearns_is_undone() -> None:
     trainer, seen = watched(Spoilt(), "best-stage")
     trainer.run()
     assert seen.lines[3]["holdout"]["ema"] > seen.lines[-1]["holdout"]["ema"]
-    assert trainer.kept is not None
-    assert (trainer.kept.stage, trainer.kept.epoch) == ("learn", 4)
-    assert_identical(averaged(trainer.nets), seen.copies[3])
-    assert [line.get("kept") for line in seen.lines] == [None, None, None, 4, None, None, None, 4]
+    assert trainer.selected is not None
+    assert (trainer.selected.stage, trainer.selected.epoch) == ("learn", 4)
+    assert_identical(averaged_weights(trainer.nets), seen.copies[3])
+    assert [line.get("selected") for line in seen.lines] == [None, None, None, 4, None, None, None, 4]
 
 
-def test_a_stage_that_goes_on_learning_is_kept() -> None:
+def test_a_stage_that_goes_on_learning_is_selected() -> None:
     trainer, seen = watched(Spoilt(shift=0), "best-stage")
     trainer.run()
-    assert trainer.kept is not None
-    assert (trainer.kept.stage, trainer.kept.epoch) == ("spoil", 8)
-    assert_identical(averaged(trainer.nets), seen.copies[-1])
+    assert trainer.selected is not None
+    assert (trainer.selected.stage, trainer.selected.epoch) == ("spoil", 8)
+    assert_identical(averaged_weights(trainer.nets), seen.copies[-1])
 
 
-def test_of_all_epochs_the_last_best_one_is_kept() -> None:
+def test_of_all_epochs_the_last_best_one_is_selected() -> None:
     trainer, seen = watched(Spoilt(), "best-epoch")
     trainer.run()
     accuracies = [line["holdout"]["ema"] for line in seen.lines]
     best = max(range(8), key=lambda epoch: (accuracies[epoch], epoch))
     assert best < 7
-    assert_identical(averaged(trainer.nets), seen.copies[best])
-    assert seen.lines[-1]["kept"] == best + 1
+    assert_identical(averaged_weights(trainer.nets), seen.copies[best])
+    assert seen.lines[-1]["selected"] == best + 1
 
 
-def test_what_is_kept_has_no_effect_on_training() -> None:
-    (plain, _), (keeping, _) = watched(Spoilt(), "last"), watched(Spoilt(), "best-epoch")
+def test_selecting_has_no_effect_on_training() -> None:
+    (plain, _), (selecting, _) = watched(Spoilt(), "last"), watched(Spoilt(), "best-epoch")
     plain.run()
-    keeping.run()
+    selecting.run()
     same = [name for name in plain.tensors() if not name.startswith("average.")]
-    assert_identical({n: plain.tensors()[n] for n in same}, {n: keeping.tensors()[n] for n in same})
+    assert_identical({n: plain.tensors()[n] for n in same}, {n: selecting.tensors()[n] for n in same})
 
 
-def test_the_model_file_holds_what_was_kept(tmp_path: Path) -> None:
+def test_the_model_file_holds_the_selected_checkpoint(tmp_path: Path) -> None:
     trainer, seen = watched(Spoilt(), "best-stage", folder=tmp_path / "run")
     trainer.run()
     tensors, note = load_tensors(RunFolder(tmp_path / "run").model)
-    assert note["kept"] == {"epoch": 4, "stage": "learn"}
+    assert note["selected"] == {"epoch": 4, "stage": "learn"}
     assert_identical({n: t for n, t in tensors.items() if n.startswith("average.")}, seen.copies[3])
 
 
-def test_without_rows_to_judge_by_nothing_can_be_chosen() -> None:
-    with pytest.raises(UserError, match=r"train.keep is 'best-stage', which needs .*data.holdout above 0"):
-        make_trainer(Supervised(), config=replace(SHORT, keep="best-stage"))
+def test_without_held_out_rows_nothing_can_be_selected() -> None:
+    with pytest.raises(UserError, match=r"train.select is 'best-stage', which needs .*data.holdout above 0"):
+        make_trainer(Supervised(), config=replace(SHORT, select="best-stage"))
 
 
 masks = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=200)
@@ -137,19 +136,19 @@ def test_a_stage_is_undone_if_it_lost_more_rows_than_luck_would_explain(pairs: l
 def damaged(note: dict[str, Any], tensors: dict[str, Tensor], how: str) -> None:
     match how:
         case "epoch":
-            note["kept"]["epoch"] = 99
+            note["selected"]["epoch"] = 99
         case "stage":
-            note["kept"]["stage"] = 3
+            note["selected"]["stage"] = 3
         case "rows":
-            tensors["kept.right"] = torch.zeros(7, dtype=torch.bool)
+            tensors["selected.correct"] = torch.zeros(7, dtype=torch.bool)
         case "missing":
-            del tensors["kept.average.0.head.bias"]
+            del tensors["selected.average.0.head.bias"]
         case "shape":
-            tensors["kept.average.0.head.bias"] = torch.zeros(9)
+            tensors["selected.average.0.head.bias"] = torch.zeros(9)
 
 
 @pytest.mark.parametrize("how", ["epoch", "stage", "rows", "missing", "shape"])
-def test_a_checkpoint_that_kept_something_else_is_refused(how: str, tmp_path: Path) -> None:
+def test_a_checkpoint_that_selected_something_else_is_refused(how: str, tmp_path: Path) -> None:
     trainer, _ = watched(Spoilt(), "best-stage", folder=tmp_path / "run")
     trainer.run()
     path = RunFolder(tmp_path / "run").checkpoint
@@ -157,5 +156,5 @@ def test_a_checkpoint_that_kept_something_else_is_refused(how: str, tmp_path: Pa
     damaged(note, tensors, how)
     save_tensors(path, tensors, json.loads(json.dumps(note)))
     again, _ = watched(Spoilt(), "best-stage", folder=tmp_path / "run")
-    with pytest.raises(UserError, match="does not fit its run: what it kept"):
+    with pytest.raises(UserError, match="does not fit its run: its selected checkpoint"):
         again.restore()

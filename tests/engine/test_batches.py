@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from pars import seeds
 from pars.engine import TrainConfig
-from pars.engine.order import Order, lay_out, schedule, steps_in_epoch
+from pars.engine.batches import Order, lay_out, steps_in_epoch
+from pars.engine.stages import schedule
 from pars.errors import UserError
 from pars.method_api import Draw, Losses, Stage, Step
 
@@ -117,25 +118,9 @@ def test_a_small_second_batch_still_has_two_rows() -> None:
     assert [len(batch) for batch in more.epoch(0)] == [2] * 4  # BatchNorm needs two
 
 
-def test_stages_follow_each_other_and_empty_ones_are_left_out() -> None:
-    stages = [Stage("a", 2, no_step), Stage("b", 0, no_step), Stage("c", 3, no_step, {"all": Draw("all")})]
-    rows = np.arange(10)
-    out = schedule(stages, lay_out(rows, rows, TrainConfig(epochs=5), 0), 5)
-    assert [(s.stage.name, s.first_epoch, list(s.draws)) for s in out] == [
-        ("a", 0, ["labeled"]),
-        ("c", 2, ["labeled", "all"]),
-    ]
-
-
 def test_nothing_to_train_on_is_an_error() -> None:
     with pytest.raises(UserError, match="no labeled rows"):
         laid_out(0, batch_size=4, unlabeled=9)
-
-
-def test_stages_that_do_not_add_up_are_an_error() -> None:
-    rows = np.arange(10)
-    with pytest.raises(UserError, match=r"\[2, 2\] epochs, the run 5"):
-        schedule([Stage("a", 2, no_step)] * 2, lay_out(rows, rows, TrainConfig(epochs=5), 0), 5)
 
 
 def test_steps_in_an_epoch_of_the_papers_settings() -> None:
