@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from pars.engine import choose_threads, device, use_threads
+from pars.engine.device import LoadReading, unused_cores
 
 LARGE = 1e12  # FLOP of a step
 
@@ -71,20 +74,35 @@ def test_affinity_and_quota_limit_the_threads(monkeypatch: pytest.MonkeyPatch) -
     assert choose_threads(LARGE) == 2
 
 
-def test_only_the_cores_asked_about_count_as_idle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    stat(tmp_path, (100, 0), (100, 0), (100, 0))
-    later = lambda seconds: stat(tmp_path, (120, 0), (105, 15), (100, 20))  # noqa: E731
-    monkeypatch.setattr("time.sleep", later)
-    assert device.idle_cores({0, 1}, root=tmp_path) == pytest.approx(1.25)
-    assert device.idle_cores({2}, root=tmp_path) == pytest.approx(1.0)  # nothing passed since
+def reading(folder: Path, *cores: tuple[int, int], own: float, at: float) -> LoadReading:
+    stat(folder, *cores)
+    return replace(LoadReading.now(folder), own_seconds=own, at=at)
 
 
-def test_cores_that_the_system_does_not_report_are_taken_to_be_idle(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_cores_asked_about_and_only_other_processes_count_as_load(tmp_path: Path) -> None:
+    before = reading(tmp_path, (100, 0), (100, 0), (100, 0), own=5.0, at=1.0)
+    after = reading(tmp_path, (120, 0), (105, 15), (100, 20), own=5.0, at=1.2)
+    assert unused_cores({0, 1}, before, after) == pytest.approx(1.25)
+    assert unused_cores({2}, before, after) == pytest.approx(0.0)
+    assert unused_cores({2}, after, after) == pytest.approx(1.0)  # nothing passed since
+    ours = replace(after, own_seconds=5.15)  # three quarters of a core: the load of core 1 is our own
+    assert unused_cores({0, 1}, before, ours) == pytest.approx(2.0)
+
+
+def test_cores_that_the_system_does_not_report_are_taken_to_be_idle(tmp_path: Path) -> None:
+    silent = LoadReading.now(tmp_path)
+    assert unused_cores({0, 1}, silent, silent) == 2.0
+
+
+def test_an_outdated_reading_is_taken_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    assert device.idle_cores({0, 1}, root=tmp_path, window=0) == 2.0
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    for age, expected in ((device.RECENT + 1, 1), (1.0, 0), (0.0, 1)):
+        slept.clear()
+        monkeypatch.setattr(device, "_begun", replace(LoadReading.now(), at=time.monotonic() - age))
+        assert 0 <= device.idle_cores(device.allowed_cores()) <= len(device.allowed_cores())
+        assert len(slept) == expected
 
 
 @pytest.mark.parametrize(

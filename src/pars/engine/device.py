@@ -12,8 +12,9 @@ import math
 import os
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -23,7 +24,7 @@ from pars.errors import UserError
 
 DeviceName = Literal["auto", "cpu", "cuda"]
 SMALL_STEP = 2e7  # FLOP of a step below which handing out the work costs more than a second thread saves
-WINDOW = 0.2  # seconds over which the load of the cores is measured
+WINDOW, RECENT = 0.1, 10.0  # seconds: the least over which load is measured, and the age from which it is outdated
 ROOT = Path("/")
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's <malloc.h>
 NEVER = (1 << 31) - 1
@@ -150,17 +151,38 @@ def _quota_v1(group: Path) -> float | None:
         return None
 
 
-def idle_cores(cores: Collection[int], *, root: Path = ROOT, window: float = WINDOW) -> float:
-    """How many of these cores are idle, on average over a moment in which this thread sleeps.
+@dataclass(frozen=True)
+class LoadReading:
+    """Counters of a moment: (idle, all) ticks of each core, CPU seconds of this process, and the time."""
 
-    All are taken to be idle where the system does not say.
+    cores: Mapping[int, tuple[int, int]]
+    own_seconds: float
+    at: float
+
+    @classmethod
+    def now(cls, root: Path = ROOT) -> LoadReading:
+        return cls(_core_times(root), time.process_time(), time.monotonic())
+
+
+def idle_cores(cores: Collection[int]) -> float:
+    """How many of these cores no other process uses, on average since this module was imported, or right now.
+
+    Right now: over `WINDOW` seconds of sleep, where the import was less or much longer ago.
     """
-    before = _core_times(root)
-    time.sleep(window)
-    after = _core_times(root)
-    if not all(core in before and core in after for core in cores):
+    before = _begun
+    if not WINDOW <= time.monotonic() - before.at <= RECENT:
+        before = LoadReading.now()
+        time.sleep(WINDOW)
+    return unused_cores(cores, before, LoadReading.now())
+
+
+def unused_cores(cores: Collection[int], before: LoadReading, after: LoadReading) -> float:
+    """How many cores other processes left idle between two readings; all where the system does not say."""
+    if not all(core in before.cores and core in after.cores for core in cores):
         return float(len(cores))
-    return sum(_idle_share(before[core], after[core]) for core in cores)
+    idle = sum(_idle_share(before.cores[core], after.cores[core]) for core in cores)
+    own = (after.own_seconds - before.own_seconds) / max(1e-9, after.at - before.at)
+    return min(float(len(cores)), idle + own)
 
 
 def _idle_share(before: tuple[int, int], after: tuple[int, int]) -> float:
@@ -185,3 +207,6 @@ def _core_times(root: Path = ROOT) -> dict[int, tuple[int, int]]:
             ticks = [int(value) for value in values[:8]]  # guest time, which follows, is in user time already
             out[int(name.removeprefix("cpu"))] = (ticks[3] + ticks[4], sum(ticks))  # waiting for a disk is idle
     return out
+
+
+_begun = LoadReading.now()  # the load is measured while the process starts up, so that nobody waits for it
