@@ -1,11 +1,11 @@
-"""Pictures and text for people, made without torch; those of a run from its folder alone."""
+"""Plots and text for people, made without torch; those of a run from its folder alone."""
 
-from pars.report.compare import accuracy_over_flop, accuracy_over_flop_figure, budget_table
 from pars.report.figure import NothingToPlot
-from pars.report.outcome import by_stage, flop_by_stage, flop_words, outcome
 from pars.report.plots import (
     accuracy_curves,
     accuracy_curves_figure,
+    accuracy_over_flop,
+    accuracy_over_flop_figure,
     comparison,
     comparison_figure,
     confidence_histograms,
@@ -16,8 +16,8 @@ from pars.report.plots import (
 )
 from pars.report.read import Labels, RowRecord, Run, read_metrics, read_run
 from pars.report.sheet import Tile, contact_sheet
-from pars.report.summary import summary
-from pars.report.text import comparison_table, overview, sparkline
+from pars.report.summary import by_stage, flop_by_stage, outcome, summary
+from pars.report.text import budget_table, comparison_table, format_flop, overview, sparkline
 
 __all__ = [
     "Labels",
@@ -38,7 +38,7 @@ __all__ = [
     "confidence_histograms_figure",
     "contact_sheet",
     "flop_by_stage",
-    "flop_words",
+    "format_flop",
     "outcome",
     "overview",
     "read_metrics",
