@@ -65,7 +65,7 @@ def comparison_table(results: Mapping[str, Mapping[str, Any]]) -> Table:
 
 def budget_table(rows: Sequence[Mapping[str, Any]], *, title: str) -> Table:
     """Return the runs of compare.json as a table. The best accuracy of each column is bold."""
-    keys = {"last": "raw", "ema": "EMA", "best": "best", "holdout": "held-out"}
+    keys = {"last": "last", "ema": "EMA", "best": "best", "holdout": "held-out"}
     table = Table(title=title, title_justify="left", title_style="bold", box=None, caption_justify="left")
     table.add_column("method")
     for heading in ("lr", "epochs", "PFLOP", *keys.values()):
@@ -76,7 +76,7 @@ def budget_table(rows: Sequence[Mapping[str, Any]], *, title: str) -> Table:
         flop = UNKNOWN if "flop" not in row else f"{row['flop'] / 1e15:.3g}"
         table.add_row(Text(str(row["method"])), f"{row['lr']:g}", epochs, flop, *cells)
     notes = [
-        "Test accuracy (%) of the last epoch: raw weights, and their average (EMA).",
+        "last: test accuracy (%) of the last epoch. EMA: the same with averaged weights.",
         "best: EMA, best epoch chosen on the test set (optimistic). held-out: EMA, on held-out given labels.",
     ]
     if any("stopped" in row for row in rows):

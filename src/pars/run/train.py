@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,9 @@ def train(
 
 
 def normal(config: RunConfig) -> RunConfig:
-    """As it is written into the folder of its run: plain values, whole paths."""
-    return with_absolute_paths(toml.conforming(config))
+    """As it is written into the folder of its run: plain values, whole paths, the kind of noise spelled out."""
+    checked = toml.conforming(config)
+    return with_absolute_paths(replace(checked, noise=checked.noise.resolved()))
 
 
 def resume(
