@@ -77,15 +77,15 @@ def cell(
 # What is put in the place of which part.
 VARIANTS: dict[str, tuple[str, Any] | None] = {
     "as it is": None,
-    "sure rows at tau 0.15": ("pars.audit.posterior.SURE_TAU", 0.15),
-    "sure rows at tau 0.2": ("pars.audit.posterior.SURE_TAU", 0.2),
-    "sure rows at tau 0.35": ("pars.audit.posterior.SURE_TAU", 0.35),
-    "sure rows at tau 0.5": ("pars.audit.posterior.SURE_TAU", 0.5),
+    "sure rows at tau 0.15": ("pars.audit.posterior.CONFIDENT_TAU", 0.15),
+    "sure rows at tau 0.2": ("pars.audit.posterior.CONFIDENT_TAU", 0.2),
+    "sure rows at tau 0.35": ("pars.audit.posterior.CONFIDENT_TAU", 0.35),
+    "sure rows at tau 0.5": ("pars.audit.posterior.CONFIDENT_TAU", 0.5),
     "noise the same for all difficulties": ("pars.audit.noise_model.PRIOR_VARIANCE_SLOPE", 1e-9),
     "noise not taken out": ("pars.audit.noise_model.DECONVOLUTIONS", 0),
     "classes not comparable": ("pars.audit.posterior.class_thresholds", lambda log_p, labels: np.ones(log_p.shape[1])),
-    "clean probabilities at tau 0.5": ("pars.audit.posterior.sharpness", lambda *_: 0.5),
-    "clean probabilities at tau 1": ("pars.audit.posterior.sharpness", lambda *_: 1.0),
+    "clean probabilities at tau 0.5": ("pars.audit.posterior.clean_temperature", lambda *_: 0.5),
+    "clean probabilities at tau 1": ("pars.audit.posterior.clean_temperature", lambda *_: 1.0),
 }
 
 

@@ -154,6 +154,6 @@ def test_mistakes_are_named(report: AuditReport, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="3 values of text, expected 200"):
         write_audit(report, tmp_path / "out", content=Content("text", ["a", "b", "c"]))
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(UserError, match="cannot make the folder"):
+    with pytest.raises(UserError, match="cannot create the folder"):
         write_audit(report, tmp_path / "file")
     assert not (tmp_path / "out").exists()

@@ -1,4 +1,4 @@
-"""The audit of a run: what was memorized is still found, and a folder says what the memory says."""
+"""The audit of a run: memorized wrong labels are still found, and the folder gives the same audit as the trainer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from audit.worlds import calibration_error, world
 from pars import run
 from pars.audit import audit_run, from_dynamics, score
 from pars.audit.calibration import calibrate, log_probabilities
-from pars.audit.from_run import USUAL_LEAD, Chosen, choose, with_linear
+from pars.audit.from_run import USUAL_LEAD, Chosen, choose_probabilities, mix_with_linear
 from pars.augment import ViewsConfig
 from pars.data import DataConfig
 from pars.engine import TrainConfig, Trainer
@@ -61,7 +61,7 @@ def test_memorized_rows_are_still_found(memorized: tuple[Trainer, Any]) -> None:
     by_the_end = roc_auc_score(wrong[used], -last[used, train.labels[used]])
     assert by_the_end < 0.85
     assert roc_auc_score(wrong[used], -report.label_right_prob[used]) > 0.97
-    assert any("it memorized labels; only its early answers are used" in words for words in report.warnings)
+    assert any("it has memorized labels. Only early predictions are used" in words for words in report.warnings)
     assert report.noise_rate == pytest.approx(wrong.mean(), abs=0.1)
     after = score(last[used], train.labels[used])
     assert after.noise_rate < 0.1
@@ -73,37 +73,37 @@ def test_memorized_rows_are_still_found(memorized: tuple[Trainer, Any]) -> None:
 
 
 def test_held_out_labels_calibrate_what_was_memorized() -> None:
-    """What trained labels lead by is taken off but for what is usual, and nothing is where they do not lead."""
+    """The margin of training labels is lowered to the usual lead, and left alone where it is not above that."""
     here = world(n=4000)
     held_out = np.arange(4000) % 5 == 0
     led = np.log(here.p)
     rows = np.flatnonzero(~held_out)
     led[rows, here.labels[rows]] += 2.5
     led = np.exp(led) / np.exp(led).sum(axis=1, keepdims=True)
-    chosen = choose(led, None, here.labels, held_out)
+    chosen = choose_probabilities(led, None, here.labels, held_out)
     usual = np.log(here.p)
     usual[rows, here.labels[rows]] += USUAL_LEAD
     assert_allclose(chosen.probabilities, np.exp(usual) / np.exp(usual).sum(axis=1, keepdims=True), atol=0.05)
-    assert "are taken off" in chosen.warnings[0]
-    assert choose(here.p, None, here.labels, held_out).warnings == ()
+    assert "are subtracted" in chosen.warnings[0]
+    assert choose_probabilities(here.p, None, here.labels, held_out).warnings == ()
 
 
-def test_without_learning_by_heart_early_and_late_count_alike() -> None:
+def test_without_memorization_early_and_late_predictions_are_averaged() -> None:
     here, other = world(n=500), world(n=500, seed=1)
-    chosen = choose(here.p, other.p, here.labels, np.zeros(500, bool))
+    chosen = choose_probabilities(here.p, other.p, here.labels, np.zeros(500, bool))
     late_agrees = (here.p.argmax(axis=1) == here.labels).mean()
     assert late_agrees - (other.p.argmax(axis=1) == here.labels).mean() > 0.1
-    assert_array_equal(chosen.probabilities, other.p)  # the late answers repeat labels which the early ones did not
-    assert_allclose(choose(here.p, here.p, here.labels, np.zeros(500, bool)).probabilities, here.p)
+    assert_array_equal(chosen.probabilities, other.p)  # late predictions agree with more labels than early ones
+    assert_allclose(choose_probabilities(here.p, here.p, here.labels, np.zeros(500, bool)).probabilities, here.p)
 
 
-def test_held_out_labels_decide_how_far_a_linear_model_is_heard() -> None:
-    """Of two views of the same rows, one says nothing: it has no weight, whichever it is."""
+def test_held_out_labels_decide_the_weight_of_a_linear_model() -> None:
+    """Of two sets of probabilities one is uninformative: its weight is zero, whichever it is."""
     here = world(n=4000)
     held_out = np.arange(4000) % 5 == 0
     nothing = np.random.default_rng(17).dirichlet(np.full(here.p.shape[1], 50.0), 4000)
-    network = with_linear(Chosen(here.p), nothing, here.labels, held_out)
-    linear = with_linear(Chosen(nothing), here.p, here.labels, held_out)
+    network = mix_with_linear(Chosen(here.p), nothing, here.labels, held_out)
+    linear = mix_with_linear(Chosen(nothing), here.p, here.labels, held_out)
     for found in (network, linear):
         calibrated = calibrate(log_probabilities(found.probabilities), here.labels)
         assert_allclose(np.exp(calibrated), np.exp(calibrate(np.log(here.p), here.labels)), atol=0.02)
@@ -117,38 +117,38 @@ def test_two_views_that_err_apart_find_more_than_either() -> None:
     rng = np.random.default_rng(17)
     first, second = (np.log(here.p) + 1.5 * rng.standard_normal(here.p.shape) for _ in range(2))
     first, second = (np.exp(v) / np.exp(v).sum(axis=1, keepdims=True) for v in (first, second))
-    both = with_linear(Chosen(first), second, here.labels, held_out).probabilities
+    both = mix_with_linear(Chosen(first), second, here.labels, held_out).probabilities
     found = [roc_auc_score(wrong, -score(p, here.labels).label_right_prob) for p in (first, second, both)]
     assert found[2] > max(found[:2]) + 0.01
 
 
-def test_a_network_that_memorized_and_is_the_worse_has_nothing_to_add() -> None:
+def test_a_network_that_memorized_and_is_worse_is_left_out() -> None:
     here = world(n=4000)
     held_out = np.arange(4000) % 5 == 0
     rng, rows = np.random.default_rng(17), np.flatnonzero(~held_out)
     first, second = (np.log(here.p) + noise * rng.standard_normal(here.p.shape) for noise in (3.0, 1.5))
-    first[rows, here.labels[rows]] += 9.0  # it repeats what it was trained on
+    first[rows, here.labels[rows]] += 9.0  # memorized
     network, linear = (np.exp(v) / np.exp(v).sum(axis=1, keepdims=True) for v in (first, second))
-    chosen = choose(network, network, here.labels, held_out)
+    chosen = choose_probabilities(network, network, here.labels, held_out)
     alone = np.exp(calibrate(np.log(linear), here.labels))
-    assert chosen.memorizes
-    both = with_linear(chosen, linear, here.labels, held_out)
+    assert chosen.memorized
+    both = mix_with_linear(chosen, linear, here.labels, held_out)
     assert_allclose(both.probabilities, alone, atol=1e-9)
-    assert "speaks for all" in both.warnings[-1]
-    if_not = with_linear(replace(chosen, memorizes=False), linear, here.labels, held_out)
+    assert "its weight in this audit is 100 %" in both.warnings[-1]
+    if_not = mix_with_linear(replace(chosen, memorized=False), linear, here.labels, held_out)
     assert np.abs(if_not.probabilities - alone).max() > 0.01
-    assert "speaks for most" in if_not.warnings[-1]
+    assert "100 %" not in if_not.warnings[-1]
 
 
-def test_without_held_out_labels_a_linear_model_has_a_quarter_of_the_say() -> None:
+def test_without_held_out_labels_the_weight_of_a_linear_model_is_a_quarter() -> None:
     here, other = world(n=500), world(n=500, seed=1)
-    found = with_linear(Chosen(here.p), other.p, here.labels, np.zeros(500, bool)).probabilities
+    found = mix_with_linear(Chosen(here.p), other.p, here.labels, np.zeros(500, bool)).probabilities
     logs = [calibrate(log_probabilities(p), here.labels) for p in (here.p, other.p)]
     mean = np.exp(0.75 * logs[0] + 0.25 * logs[1])
     assert_allclose(found, mean / mean.sum(axis=1, keepdims=True))
 
 
-def test_a_folder_says_what_the_memory_says(tmp_path: Path) -> None:
+def test_a_folder_gives_the_audit_of_its_trainer(tmp_path: Path) -> None:
     dataset = replace(tiny(), data=DataConfig(name="digits", limit=300, holdout=0.1))
     run.train(dataset, tmp_path / "run")
     report = audit_run(tmp_path / "run")
@@ -162,7 +162,7 @@ def test_a_folder_says_what_the_memory_says(tmp_path: Path) -> None:
     assert_array_equal(report.evidence["label_used_in_loss"], ~trainer.held_out)
     assert report.evidence.keys() >= {"margin_avg", "p_mean", "p_std", "agree", "forget", "first_agree"}
     held = int(np.flatnonzero(trainer.held_out)[0])
-    assert "held out: this label was never trained on" in report.why[held]
+    assert "held out: this label was not used for training" in report.why[held]
     features = run.row_features(tmp_path / "run")
     assert len(features) == 300
     assert "knn_agree" in audit_run(tmp_path / "run", features=features).evidence

@@ -12,16 +12,16 @@ from audit.worlds import world
 from pars.audit import neighbors, noise_model
 from pars.audit.calibration import (
     class_thresholds,
-    confidence_matched,
+    evenly_spaced,
     label_temperature,
     log_probabilities,
-    sharpened,
-    spread,
+    softmax,
+    temperature_for_confidence,
 )
 from pars.audit.neighbors import neighbor_votes
-from pars.audit.noise_model import NoiseModel, centers, fit, fit_rates, fit_turns
+from pars.audit.noise_model import NoiseModel, centers, fit_flip_probs, fit_noise_model, fit_rates
 from pars.audit.noise_rate import dawid_skene, transition_em
-from pars.audit.posterior import accuracy, label_margin, lead
+from pars.audit.posterior import estimated_accuracy, label_margin, prediction_margin
 
 RNG = np.random.default_rng(0)
 
@@ -31,7 +31,7 @@ def test_the_label_temperature_is_the_most_likely_one() -> None:
     log_p = log_probabilities(here.p**2 / (here.p**2).sum(axis=1, keepdims=True))
 
     def loss(log_tau: float) -> float:
-        q = sharpened(log_p, np.exp(log_tau))
+        q = softmax(log_p, np.exp(log_tau))
         return -float(np.log(q[np.arange(500), here.labels]).sum())
 
     expected = np.exp(minimize_scalar(loss, bounds=(-3, 3), method="bounded", options={"xatol": 1e-8}).x)
@@ -39,7 +39,7 @@ def test_the_label_temperature_is_the_most_likely_one() -> None:
     assert expected == pytest.approx(2, rel=0.15)
 
 
-def test_usual_confidence_is_the_mean_over_rows_labeled_so() -> None:
+def test_a_class_threshold_is_the_mean_self_confidence_of_its_rows() -> None:
     here = world(n=2000)
     usual = class_thresholds(np.log(here.p), here.labels)
     for k in range(5):
@@ -49,8 +49,8 @@ def test_usual_confidence_is_the_mean_over_rows_labeled_so() -> None:
 def test_a_matched_temperature_has_the_confidence_asked_for() -> None:
     logits = 3 * RNG.standard_normal((400, 6))
     for target in (0.6, 0.8, 0.99):
-        tau = confidence_matched(logits, target)
-        assert sharpened(logits, tau).max(axis=1).mean() == pytest.approx(max(target, 0.0), abs=1e-3) or tau > 0.999
+        tau = temperature_for_confidence(logits, target)
+        assert softmax(logits, tau).max(axis=1).mean() == pytest.approx(max(target, 0.0), abs=1e-3) or tau > 0.999
 
 
 def test_rates_are_those_of_a_penalized_logistic_regression() -> None:
@@ -77,30 +77,30 @@ def test_rates_of_no_wrong_and_of_only_wrong_labels_are_finite() -> None:
         assert (abs(a) < 20).all()
 
 
-def test_turns_are_drawn_together_when_few_and_left_alone_when_many() -> None:
+def test_flip_probabilities_are_smoothed_when_counts_are_few() -> None:
     rng = np.random.default_rng(1)
     even = np.stack([rng.multinomial(6, np.ones(30) / 30) for _ in range(30)]).astype(float)
-    assert_allclose(fit_turns(even).sum(axis=1), 1)
-    assert (np.diag(fit_turns(even)) == 0).all()
-    assert fit_turns(even).max() < 0.15  # no cell of one or two rows is believed
+    assert_allclose(fit_flip_probs(even).sum(axis=1), 1)
+    assert (np.diag(fit_flip_probs(even)) == 0).all()
+    assert fit_flip_probs(even).max() < 0.15  # cells of one or two rows are smoothed
     to_the_next = np.roll(np.eye(30), 1, axis=1) * 40
-    assert fit_turns(to_the_next)[3, 4] > 0.9
+    assert fit_flip_probs(to_the_next)[3, 4] > 0.9
 
 
 def test_the_likelihood_of_a_label_is_a_distribution_over_labels() -> None:
-    model = NoiseModel(RNG.standard_normal(4), 1.3, fit_turns(RNG.integers(0, 9, (4, 4)).astype(float)))
+    model = NoiseModel(RNG.standard_normal(4), 1.3, fit_flip_probs(RNG.integers(0, 9, (4, 4)).astype(float)))
     difficulty = RNG.random(50)
     total = sum(model.likelihood(difficulty, np.full(50, k)) for k in range(4))
     assert_allclose(total, 1)
 
 
-def test_taking_the_noise_out_undoes_putting_it_in() -> None:
+def test_denoising_undoes_the_noise() -> None:
     k = 4
     clean = np.full((4, k), 0.01) + 0.96 * np.eye(k)
     turns = np.roll(np.eye(k), 1, axis=1)
     model = NoiseModel(np.full(k, np.log(0.4 / 0.6)), 0.0, turns)
     noisy = clean @ (0.6 * np.eye(k) + 0.4 * turns)
-    before, after = np.abs(noisy - clean).sum(), np.abs(np.exp(model.without(np.log(noisy), np.zeros(4))) - clean).sum()
+    before, after = np.abs(noisy - clean).sum(), np.abs(np.exp(model.denoise(np.log(noisy), np.zeros(4))) - clean).sum()
     assert after < 0.35 * before
 
 
@@ -112,10 +112,10 @@ def test_the_noise_model_finds_the_rates_that_made_the_labels() -> None:
     labels = np.where(rng.random(n) < rates, (true + 1) % k, true)
     clean = np.full((n, k), 0.005)
     clean[np.arange(n), true] = 0.99
-    model = fit(clean, labels, difficulty)
+    model = fit_noise_model(clean, labels, difficulty)
     assert_allclose(model.a, [-2.0, -1.5, -1.0], atol=0.1)
     assert model.b == pytest.approx(2.0, abs=0.2)
-    assert (model.turns_into[np.arange(k), (np.arange(k) + 1) % k] > 0.98).all()
+    assert (model.flip_probs[np.arange(k), (np.arange(k) + 1) % k] > 0.98).all()
 
 
 def test_accuracy_is_read_off_agreement_with_noisy_labels() -> None:
@@ -126,7 +126,7 @@ def test_accuracy_is_read_off_agreement_with_noisy_labels() -> None:
     labels = np.where(rng.random(n) < 0.3, (true + rng.integers(1, k, size=n)) % k, true)
     uniform = (1 - np.eye(k)) / (k - 1)
     model = NoiseModel(np.full(k, np.log(0.3 / 0.7)), 0.0, uniform)
-    assert accuracy(np.eye(k)[predicted], labels, np.zeros(n), model) == pytest.approx(0.85, abs=0.01)
+    assert estimated_accuracy(np.eye(k)[predicted], labels, np.zeros(n), model) == pytest.approx(0.85, abs=0.01)
 
 
 def em_by_loops(clean: list[list[float]], labels: list[int], k: int) -> float:
@@ -187,16 +187,16 @@ def test_of_many_rows_some_vote(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (votes.argmax(axis=1) == true).all()
 
 
-def test_nobody_has_neighbors_alone() -> None:
+def test_a_single_row_has_no_neighbors() -> None:
     assert (neighbor_votes(np.ones((1, 2)), np.array([0]), n_classes=2) == 0).all()
 
 
-def test_margin_and_lead_by_hand() -> None:
+def test_margins_by_hand() -> None:
     logits = np.array([[3.0, 1.0, 0.0], [0.5, 2.0, 1.5]])
-    assert_allclose(lead(logits), [2.0, 0.5])
+    assert_allclose(prediction_margin(logits), [2.0, 0.5])
     assert_allclose(label_margin(logits, np.array([1, 1])), [-2.0, 0.5])
 
 
 def test_spread_rows_are_evenly_spread() -> None:
-    assert spread(np.arange(10), 4).tolist() == [0, 3, 6, 9]
-    assert spread(np.arange(3), 4).tolist() == [0, 1, 2]
+    assert evenly_spaced(np.arange(10), 4).tolist() == [0, 3, 6, 9]
+    assert evenly_spaced(np.arange(3), 4).tolist() == [0, 1, 2]

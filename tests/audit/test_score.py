@@ -154,6 +154,10 @@ def test_names_and_numbers_give_the_same_report() -> None:
     numbers = score(here.p, here.labels)
     labels = np.array(names, dtype=object)[here.labels]
     labels[3], labels[4] = None, ""
+    for missing in (float("nan"), np.float32("nan"), " ", -1):
+        other = labels.copy()
+        other[3] = missing
+        assert np.isnan(score(here.p, other, classes=names).label_right_prob[[3, 4]]).all()
     named = score(here.p, labels, classes=names)
     assert named.suggested_label[0] == names[numbers.suggested_label[0]]
     assert named.given_label[3] == ""
@@ -161,6 +165,14 @@ def test_names_and_numbers_give_the_same_report() -> None:
     as_floats = here.labels.astype(float)
     as_floats[3:5] = np.nan
     assert_array_equal(score(here.p, as_floats, classes=names).label_right_prob, named.label_right_prob)
+
+
+def test_labels_of_pandas_may_be_missing() -> None:
+    pandas = pytest.importorskip("pandas")
+    here = world(n=300)
+    labels = pandas.Series(here.labels, dtype="Int64")
+    labels[3] = pandas.NA
+    assert np.flatnonzero(np.isnan(score(here.p, labels).label_right_prob)).tolist() == [3]
 
 
 def test_clean_labels_are_left_alone() -> None:
@@ -175,7 +187,7 @@ def test_swapped_and_small_classes_are_warned_of() -> None:
     swapped = here.labels.copy()
     swapped[here.true == 1] = 2
     report = score(here.p, swapped)
-    assert any("more often labeled otherwise than right: 1 as 2" in words for words in report.warnings)
+    assert any("mostly labeled as another class: 1 as 2" in words for words in report.warnings)
     rare = here.labels.copy()
     rare[np.flatnonzero(rare == 4)[3:]] = 0
     assert any("few labels of: 4 (3)" in words for words in score(here.p, rare).warnings)
@@ -203,7 +215,7 @@ EDGES: dict[str, tuple[Any, Any]] = {
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(("p", "labels"), EDGES.values(), ids=list(EDGES))
-def test_what_says_nothing_breaks_nothing(p: Any, labels: Any) -> None:
+def test_uninformative_probabilities_and_labels_are_handled(p: Any, labels: Any) -> None:
     report = score(p, labels)
     labeled = report.given >= 0
     assert np.isfinite(report.label_right_prob[labeled]).all()
@@ -270,6 +282,6 @@ def test_a_review_is_asked_for_in_one_way() -> None:
             report.review(**wrong)
 
 
-def test_the_room_does_not_wait_for_torch() -> None:
+def test_the_audit_does_not_import_torch() -> None:
     code = "import sys, pars.audit; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -44,7 +44,7 @@ def test_a_sample_has_the_size_asked_for_and_no_row_twice() -> None:
     assert len(draw_sample(probability, 10_000, 0)) == 333
 
 
-def test_checking_every_row_leaves_no_doubt() -> None:
+def test_checking_every_row_leaves_no_uncertainty() -> None:
     probability, right = rows(60)
     sample = draw_sample(probability, 60, 0)
     checked = sample.result(right[sample.rows])
@@ -52,7 +52,7 @@ def test_checking_every_row_leaves_no_doubt() -> None:
     assert checked.noise_rate_high - checked.noise_rate_low < 1e-9
 
 
-def test_verdicts_calibrate() -> None:
+def test_answers_calibrate() -> None:
     probability, right = rows()
     sample = draw_sample(probability, 400, 1)
     calibrated = sample.result(right[sample.rows]).label_right_prob
@@ -83,12 +83,12 @@ def test_a_report_draws_the_same_sample_again() -> None:
     assert report.verify(20, seed=5).rows.tolist() != report.verify(20, seed=6).rows.tolist()
 
 
-def test_verdicts_of_another_number_are_refused() -> None:
+def test_answers_of_another_number_are_refused() -> None:
     probability, right = rows(50)
     sample = draw_sample(probability, 10, 0)
-    with pytest.raises(UserError, match=r"\[9\] verdicts, expected \[10\]"):
+    with pytest.raises(UserError, match=r"answers have shape \[9\], expected \[10\]"):
         sample.result(right[sample.rows][:9])
-    with pytest.raises(UserError, match=r"true .* or false"):
+    with pytest.raises(UserError, match=r"answer 2 is 2, expected true .* or false"):
         sample.result(np.arange(10))
     with pytest.raises(UserError, match="a sample of 1 rows"):
         draw_sample(probability, 1, 0)

@@ -111,3 +111,12 @@ def test_the_demo_does_not_write_into_a_file(tmp_path: Path, capsys: pytest.Capt
     assert pars("demo", "--out", tmp_path / "file") == 2
     assert "is a file, expected a folder" in capsys.readouterr().err
     assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_methods_as_json_have_a_year_or_null(capsys: pytest.CaptureFixture[str]) -> None:
+    assert pars("methods", "--json") == 0
+    years = {line["name"]: line["year"] for line in json.loads(capsys.readouterr().out)}
+    assert years.keys() == REGISTRY.keys()
+    assert years["ce"] is None  # nobody's method
+    assert years["pars-paper"] == 2022
+    assert all(year is None or 1990 < year < 2030 for year in years.values())

@@ -23,7 +23,7 @@ Y = np.arange(60) % 3
         (["--preset", "cifr10"], "unknown preset 'cifr10'; there are: digits, "),
         (["--method", "parz"], "unknown method 'parz'; did you mean 'pars'? there are: pars, "),
         (["--noise.kind", "symmetric", "--noise.rate", "2"], "noise.rate must be between 0 and 1, not 2.0"),
-        (["--noise.rate", "0.5"], "noise.rate = 0.5 has no effect with noise.kind = 'none'"),
+        (["--noise.kind", "none", "--noise.rate", "0.5"], "noise.rate = 0.5 contradicts noise.kind = 'none'"),
         (["--noise.kind", "symetric"], "'symetric' for argument '--noise.kind'"),
         (["--noise.kind", "file", "--noise.path", "nope.pt"], "nope.pt is missing"),
         (["--noise.kind", "matrix", "--noise.path", "nope.csv"], "nope.csv: file not found"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -107,14 +108,16 @@ def test_flags_win_over_the_file_and_the_file_over_the_preset(tmp_path: Path) ->
     assert config.train.batch_size == preset.train.batch_size != 128  # the preset's
 
 
+@pytest.mark.parametrize("kind", ["symmetric", "auto", None])
 @pytest.mark.parametrize("where", ["flags", "file"])
-def test_a_preset_sees_the_noise_wherever_it_is_given(where: str, tmp_path: Path) -> None:
+def test_a_preset_sees_the_noise_wherever_it_is_given(where: str, kind: str | None, tmp_path: Path) -> None:
     """The paper's warm-up is longer above 60 % noise; only the configuration matters here, so the data is missing."""
     from pars.cli.train import parser, resolve
 
-    given = ["--preset", "cifar10", "--noise.kind", "symmetric", "--noise.rate", "0.8"]
+    given = ["--preset", "cifar10", *([] if kind is None else ["--noise.kind", kind]), "--noise.rate", "0.8"]
     if where == "file":
-        (tmp_path / "mine.toml").write_text("[noise]\nkind = 'symmetric'\nrate = 0.8\n")
+        line = "" if kind is None else f"kind = '{kind}'\n"
+        (tmp_path / "mine.toml").write_text(f"[noise]\n{line}rate = 0.8\n")
         given = ["--preset", "cifar10", "--config", str(tmp_path / "mine.toml")]
     options, flags = parser().parse_known_args(given)
     config = resolve(options, flags)
@@ -125,6 +128,13 @@ def test_a_preset_sees_the_noise_wherever_it_is_given(where: str, tmp_path: Path
     chosen = resolve(options, flags).method
     assert isinstance(chosen, PARSPaper)
     assert chosen.warm_up == 7
+
+
+@pytest.mark.parametrize(("rate", "kind"), [("0.5", "symmetric"), ("0", "none")])
+def test_a_run_stores_the_kind_of_noise_that_a_rate_means(rate: str, kind: str, tmp_path: Path) -> None:
+    assert pars("train", *DIGITS, "--noise.rate", rate, "--out", tmp_path / "run") == 0
+    assert tomllib.loads((tmp_path / "run" / "config.toml").read_text())["noise"]["kind"] == kind
+    assert json.loads((tmp_path / "run" / "noise.json").read_text())["kind"] == kind
 
 
 def test_the_method_is_chosen_by_name(tmp_path: Path) -> None:

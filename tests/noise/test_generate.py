@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from pars.errors import UserError
-from pars.noise import NoiseConfig, NoiseRecord, apply, describe, transition_matrix
+from pars.noise import NoiseConfig, NoiseRecord, apply, corrupt_uniform, describe, transition_matrix
 from pars.noise.config import AsymmetricMap, Convention, Kind
+from pars.seeds import generator
 
 TRUE = np.array([0, 1, 2, 0, 1, 2])
 MATRIX = [[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [0.25, 0.25, 0.5]]
@@ -227,9 +230,9 @@ def test_wrong_true_labels_are_named() -> None:
         ({"kind": "symmetric", "rate": 1.5}, r"noise.rate must be between 0 and 1, not 1.5"),
         ({"kind": "symmetric", "rate": -0.1}, r"not -0.1"),
         ({"kind": "pair", "rate": float("nan")}, r"not nan"),
-        ({"rate": 0.9}, r"noise.rate = 0.9 has no effect with noise.kind = 'none'"),
-        ({"kind": "file", "rate": 0.4}, r"noise.rate = 0.4 has no effect with noise.kind = 'file'"),
-        ({"kind": "pair", "rate": 0.4, "path": "t.npy"}, r"noise.path = 't.npy' has no effect"),
+        ({"kind": "none", "rate": 0.9}, r"noise.rate = 0.9 contradicts noise.kind = 'none'"),
+        ({"kind": "file", "rate": 0.4}, r"noise.rate = 0.4 contradicts noise.kind = 'file'"),
+        ({"kind": "pair", "rate": 0.4, "path": "t.npy"}, r"noise.path = 't.npy' is not used with noise.kind = 'pair'"),
         ({"kind": "matrix"}, r"needs noise.path"),
         ({"kind": "file"}, r"needs noise.path"),
         ({"kind": "asymmetric", "rate": 0.4}, r"needs 10 classes \(cifar10\) or 100 \(block\), the data has 3"),
@@ -238,6 +241,22 @@ def test_wrong_true_labels_are_named() -> None:
 def test_a_wrong_config_is_explained(fields: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said):
         apply(NoiseConfig(**fields), TRUE, 3, seed=0)
+
+
+def test_a_rate_without_a_kind_is_symmetric_noise() -> None:
+    config = NoiseConfig(rate=0.5)
+    assert config == NoiseConfig(kind="symmetric", rate=0.5) == replace(NoiseConfig(), rate=0.5)
+    assert not config.is_none
+    true = np.arange(300) % 3
+    assert_array_equal(apply(config, true, 3, seed=1).labels, corrupt_uniform(true, 3, 0.5, generator(1, "noise")))
+
+
+def test_without_kind_and_rate_labels_stay_as_they_are() -> None:
+    assert NoiseConfig().is_none
+    assert NoiseConfig().resolved() == NoiseConfig(kind="none")
+    assert apply(NoiseConfig(), TRUE, 3, seed=5).record.kind == "none"
+    for config in (NoiseConfig(kind="pair", rate=0.2), NoiseConfig(kind="file", path="labels.csv")):
+        assert config.resolved() == config
 
 
 @pytest.mark.parametrize(("name", "n_classes"), [("cifar10", 100), ("block", 12), ("superclass", 10)])

@@ -28,10 +28,10 @@ def lines(scale: float, split: str = "test") -> list[dict[str, Any]]:
     ]
 
 
-def test_the_panels_show_averaged_and_last_weights_over_pflop() -> None:
+def test_the_panels_show_averaged_and_raw_weights_over_pflop() -> None:
     figure = report.accuracy_over_flop_figure({"ce": lines(1.0), "pars": lines(2.0)}, title="a $ b")
-    averaged, last = figure.axes
-    for axes, start in ((averaged, 50), (last, 40)):
+    averaged, raw = figure.axes
+    for axes, start in ((averaged, 50), (raw, 40)):
         for name, scale in (("ce", 1.0), ("pars", 2.0)):
             x, y = curves(axes)[name]
             np.testing.assert_allclose(x, scale * np.arange(1, 6) / 10)

@@ -33,14 +33,14 @@ def test_a_run_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     assert list(names[run.labels.true]) == [folders.CLASSES[label] for label in true]
 
 
-def test_a_label_is_right_or_wrong_by_labels_csv_and_neither_where_it_is_missing(tmp_path: Path) -> None:
+def test_a_label_is_correct_or_wrong_by_labels_csv_and_neither_where_it_is_missing(tmp_path: Path) -> None:
     run = read_run(folders.write_run(tmp_path / "run"))
     given, true = folders.labels()
-    np.testing.assert_array_equal(run.labels.right, given == true)
+    np.testing.assert_array_equal(run.labels.correct, given == true)
     np.testing.assert_array_equal(run.labels.wrong, (given != true) & (given != -1))
     (run.path / "labels.csv").write_text("row,given,true\n" + "".join(f"{i},a,\n" for i in range(folders.N)))
     unknown = read_run(run.path).labels
-    assert not unknown.right.any()
+    assert not unknown.correct.any()
     assert not unknown.wrong.any()
 
 
@@ -119,8 +119,8 @@ def other_rows(**changes: object) -> Callable[[Path], object]:
         (truncate("rows-main.safetensors"), "rows-main.safetensors", "damaged"),
         (write("rows-main.safetensors", ""), "rows-main.safetensors", "damaged"),
         (other_rows(confidence=0), "rows-main.safetensors", "confidence"),
-        (other_rows(confidence=np.full(folders.N, np.nan)), "rows-main.safetensors", "no probabilities"),
-        (other_rows(given_label_confidence=np.full(folders.N, 7.0)), "rows-main.safetensors", "no probabilities"),
+        (other_rows(confidence=np.full(folders.N, np.nan)), "rows-main.safetensors", "not probabilities"),
+        (other_rows(given_label_confidence=np.full(folders.N, 7.0)), "rows-main.safetensors", "not probabilities"),
         (other_rows(predicted=np.zeros((folders.N, 2))), "rows-main.safetensors", "predicted has shape [1000, 2]"),
         (lambda path: (path / "labels.csv").write_bytes(b"\xff\xfe"), "labels.csv", "cannot be read"),
         (shutil.rmtree, "run", "expected a folder"),

@@ -37,7 +37,7 @@ def test_the_outcome_is_that_of_the_measured_epochs(run: report.Run) -> None:
     assert report.summary(run)["holdout"]["ema"]["last"] == pytest.approx(44)
 
 
-def test_what_was_trained_is_told_from_the_folder(run: report.Run) -> None:
+def test_the_summary_holds_what_was_trained(run: report.Run) -> None:
     facts = report.summary(run)
     given, true = folders.labels()
     assert facts["finished"] is True
@@ -98,18 +98,18 @@ def test_only_settings_that_differ_from_given_defaults_are_changed(run: report.R
     assert "changed" not in report.summary(run)["method"]
     defaults = dict(run.config["method"])
     assert report.summary(run, defaults=defaults)["method"]["changed"] == {}
-    assert "all settings at their defaults" in rendered(report.overview(run, defaults=defaults))
+    assert "with default hyper-parameters" in rendered(report.overview(run, defaults=defaults))
     defaults["robust"] = "nce+mae"
     assert report.summary(run, defaults=defaults)["method"]["changed"] == {"robust": "10*nce+mae"}
     lines = rendered(report.overview(run, defaults=defaults)).splitlines()
     assert "method    PARS with robust = 10*nce+mae" in [line.rstrip() for line in lines]
 
 
-def test_the_overview_says_it_all(run: report.Run) -> None:
+def test_the_overview_shows_configuration_accuracy_and_selection(run: report.Run) -> None:
     text = rendered(report.overview(run))
     for words in (
         "my[red]data.npz: 1 000 rows, 800 labeled, 3 classes, 10 % of the labels held out",
-        "symmetric (inclusive), nominal 50 %, realized 33.38 % of 800 labels wrong",
+        "symmetric (inclusive), nominal rate 50 %, realized 33.38 % of 800 labels wrong",
         "PARS: tau = 0.95, lambda_S = 1, robust = 10*nce+mae, pseudo = true",
         "network   small_cnn ",
         "30 of 30 epochs, finished · 24 000 images, 0.075 PFLOP",
@@ -152,14 +152,14 @@ def test_the_table_of_the_demo_is_whole_at_80_columns() -> None:
     assert len(text.splitlines()) == 2 + len(ROWS)
 
 
-def test_without_truth_nothing_is_said_about_it(tmp_path: Path) -> None:
+def test_without_true_labels_no_accuracy_of_labels_is_shown(tmp_path: Path) -> None:
     blind = report.read_run(folders.write_run(tmp_path / "run", truth=False))
     facts = report.summary(blind)
     assert facts["noise"]["realized_rate"] is None
     assert set(facts["stages"][0]["rows"]) == {"labeled"}
     text = rendered(report.overview(blind))
-    assert "how many labels are wrong is not known" in text
-    assert "predictions right" not in text
+    assert "the true labels are not known" in text
+    assert "pseudo-label accuracy" not in text
 
 
 def test_a_run_that_has_just_begun_has_an_overview(tmp_path: Path) -> None:

@@ -86,12 +86,15 @@ def changed(base: RunConfig, room: str | None, name: str, hint: Any, value: Any)
     """`base` with another value in one field; none where no other value goes together with the rest."""
     for other in other_values(hint, value):
         try:
-            if room is None:
-                return dataclasses.replace(base, **{name: other})
-            inner: Any = getattr(base, room)
-            return dataclasses.replace(base, **{room: dataclasses.replace(inner, **{name: other})})
+            changes = {name: other}
+            if room is not None:
+                inner: Any = getattr(base, room)
+                changes = {room: dataclasses.replace(inner, **changes)}
+            config = dataclasses.replace(base, **changes)
         except UserError:
             continue
+        if config != base:  # noise of a rate is symmetric by default
+            return config
     return None
 
 
@@ -110,7 +113,6 @@ def test_no_field_is_forgotten(tmp_path: Path) -> None:
                 key = f"{type(table).__name__}.{field.name}"
                 kept.setdefault(key, False)
                 if config is not None:
-                    assert config != base
                     assert written_and_read(config, tmp_path) == config, key
                     kept[key] = True
     assert [key for key, tried in kept.items() if not tried] == []
@@ -132,6 +134,16 @@ def test_a_file_changes_only_what_it_names(tmp_path: Path) -> None:
 def test_a_file_may_choose_another_method(tmp_path: Path) -> None:
     config = read('[method]\nkind = "Supervised"\nloss = "gce"\n', tmp_path, RunConfig(method=PARS(tau=0.8)))
     assert config.method == Supervised(loss="gce")  # and nothing of the other's
+
+
+def test_a_rate_without_a_kind_is_symmetric_noise(tmp_path: Path) -> None:
+    assert read("[noise]\nrate = 0.5\n", tmp_path).noise == NoiseConfig(kind="symmetric", rate=0.5)
+    assert read("[noise]\nkind = 'pair'\nrate = 0.5\n", tmp_path).noise.kind == "pair"
+    pair = RunConfig(noise=NoiseConfig(kind="pair", rate=0.2))
+    assert read("[noise]\nrate = 0.5\n", tmp_path, pair).noise == NoiseConfig(kind="pair", rate=0.5)
+    for text, base in (("kind = 'none'\nrate = 0.5", None), ("rate = 0.5", RunConfig(noise=NoiseConfig(kind="none")))):
+        with pytest.raises(UserError, match=r"mine.toml: noise.rate = 0.5 contradicts noise.kind = 'none'"):
+            read(f"[noise]\n{text}\n", tmp_path, base)
 
 
 def test_a_whole_number_will_do_for_a_number(tmp_path: Path) -> None:
@@ -156,7 +168,7 @@ def test_a_whole_number_will_do_for_a_number(tmp_path: Path) -> None:
         ("[data]\nname = 3\n", "data.name is 3, expected a text"),
         ("[model]\nhidden = 256\n", "model.hidden is 256, expected a list of a whole number"),
         ("[model]\nhidden = [256, 1.5]\n", "model.hidden is 1.5, expected a whole number"),
-        ("[noise]\nkind = 'symetric'\n", "noise.kind is 'symetric', expected one of 'none', 'symmetric'"),
+        ("[noise]\nkind = 'symetric'\n", "noise.kind is 'symetric', expected one of 'auto', 'none', 'symmetric'"),
         ("[views]\nflip = 'yes'\n", "views.flip is 'yes', expected true or false"),
         ("device = ['cpu']\n", "device is ['cpu'], expected one of 'auto', 'cpu', 'cuda'"),
         ("train = 3\n", "train is 3, expected a table [train]"),

@@ -1,19 +1,19 @@
-"""Which labels are wrong, what they should be, and how sure that is (docs/audit.md)."""
+"""Find wrong labels and suggest better ones, with calibrated probabilities (docs/audit.md)."""
 
 from pars.audit.export import FORMATS, Content, content_of_run, write_audit
 from pars.audit.from_run import audit_run, from_dynamics
 from pars.audit.report import AuditReport, Confusion, Review
 from pars.audit.score import score
-from pars.audit.verify import Checked, Sample
+from pars.audit.verify import VerificationResult, VerificationSample
 
 __all__ = [
     "FORMATS",
     "AuditReport",
-    "Checked",
     "Confusion",
     "Content",
     "Review",
-    "Sample",
+    "VerificationResult",
+    "VerificationSample",
     "audit_run",
     "content_of_run",
     "from_dynamics",

@@ -1,4 +1,4 @@
-"""Write an audit as files: tables, and tasks for annotation tools. Every writer returns text, except Parquet's."""
+"""Write an audit as tables, and as tasks for annotation tools."""
 
 from __future__ import annotations
 
@@ -23,38 +23,49 @@ from pars.fit_folder import CONTENT, fit_of
 
 @dataclass(frozen=True)
 class Content:
-    """Texts, or paths or addresses of images, one per row; and a name for each row (its number by default)."""
+    """What annotators see of each row: a text, or the path or URL of an image; and an identifier.
+
+    values [n]: texts or images; None if unknown. ids [n]: identifiers, row numbers by default.
+
+    >>> Content("text", ["first", "second"], ids=["a", "b"]).named(1)
+    {'text': 'second'}
+    """
 
     kind: Literal["text", "image"] = "text"
     values: Sequence[str] | None = None
     ids: Sequence[str] | None = None
 
     def check(self, n_rows: int) -> None:
+        """Raise a UserError unless there is one value and one identifier per row."""
         for name, values in ((self.kind, self.values), ("ids", self.ids)):
             if values is not None and len(values) != n_rows:
                 raise UserError(f"{len(values)} values of {name}, expected {n_rows}: one per row of the audit")
 
     def id(self, row: int) -> str:
+        """The identifier of a row."""
         return str(row) if self.ids is None else str(self.ids[row])
 
     def shown(self, row: int) -> str:
+        """The text or image of a row, or its identifier where neither is known."""
         return f"row {self.id(row)}" if self.values is None else str(self.values[row])
 
     @property
     def field(self) -> str:
-        """The name of the field: an image only where there are images."""
+        """The name of the field that holds `shown`: "image" only if there are images."""
         return self.kind if self.values is not None else "text"
 
     def named(self, row: int) -> dict[str, str]:
-        """The text or picture of a row under its name, where it is known."""
+        """The text or image of a row under its kind; empty if unknown."""
         return {} if self.values is None else {self.kind: self.shown(row)}
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=0) + "\n"  # escaped: a text may hold what UTF-8 cannot
+        """The content of content.json."""
+        # json escapes to ASCII: a text may hold lone surrogates, which UTF-8 cannot encode.
+        return json.dumps(asdict(self), indent=0) + "\n"
 
 
 def content_of_run(path: str | Path) -> Content | None:
-    """What people can be shown of a run's rows: known where it belongs to a fit of `pars fit`."""
+    """Return the texts or images of a run's rows, if it belongs to a folder of `pars fit`; otherwise None."""
     fit = fit_of(Path(path))
     if fit is None or not (file := fit / CONTENT).exists():
         return None
@@ -62,10 +73,10 @@ def content_of_run(path: str | Path) -> Content | None:
         found = json.loads(file.read_text(encoding="utf-8"))
         content = Content(found["kind"], found["values"], found["ids"])
         if content.kind not in ("text", "image") or not _are_texts(content.values) or not _are_texts(content.ids):
-            raise ValueError("expected texts or pictures")
+            raise ValueError("expected texts or images")
         return content
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise UserError(f"{file} is damaged: {error!r}") from None
+        raise UserError(f"{file} is damaged ({error!r}), expected an object with kind, values and ids") from None
 
 
 def _are_texts(values: Any) -> bool:
@@ -76,12 +87,12 @@ EVIDENCE = ("margin_avg", "margin_early", "p_mean", "p_std", "agree", "forget", 
 
 
 def columns(report: AuditReport, content: Content | None = None) -> dict[str, Array]:
-    """The table by columns [n]; evidence that an audit does not have is left out. Texts or pictures come last.
+    """Return the columns [n] of audit.csv by name; evidence that the audit does not have is left out.
 
-    `is_label_issue`, `label_score`, `given_label` and `predicted_label` are Datalab's names.
+    `is_label_issue`, `label_score`, `given_label` and `predicted_label` are the names of cleanlab's Datalab.
     """
     content = content or Content()
-    names = np.array([*report.classes, ""], dtype=object)  # -1 picks the empty name
+    names = np.array([*report.classes, ""], dtype=object)  # -1 selects the empty name
     evidence = {name: report.evidence[name] for name in (*EVIDENCE, "label_used_in_loss") if name in report.evidence}
     return {
         "index": np.arange(len(report)),
@@ -102,19 +113,19 @@ def columns(report: AuditReport, content: Content | None = None) -> dict[str, Ar
 
 
 def as_csv(report: AuditReport, content: Content | None = None) -> str:
-    """The table as CSV; what is not known is empty."""
+    """Return the table as CSV; missing values are empty."""
     table = columns(report, content)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(table)
-    writer.writerows(zip(*(map(cell, values.tolist()) for values in table.values()), strict=True))
+    writer.writerows(zip(*(map(_cell, values.tolist()) for values in table.values()), strict=True))
     return text.getvalue()
 
 
-def cell(value: Any) -> str:
-    """A value as a spreadsheet reads it.
+def _cell(value: Any) -> str:
+    """A value of the table as text.
 
-    >>> [cell(value) for value in (0.123456789, float("nan"), True, "a", 3)]
+    >>> [_cell(value) for value in (0.123456789, float("nan"), True, "a", 3)]
     ['0.123457', '', 'True', 'a', '3']
     """
     if isinstance(value, float):
@@ -123,7 +134,7 @@ def cell(value: Any) -> str:
 
 
 def write_parquet(report: AuditReport, path: Path, content: Content | None = None) -> None:
-    """The table as Parquet, whole or not at all; needs pyarrow."""
+    """Write the table as Parquet, atomically; needs pyarrow."""
     try:
         import pyarrow
         from pyarrow import parquet
@@ -134,15 +145,15 @@ def write_parquet(report: AuditReport, path: Path, content: Content | None = Non
 
 
 def as_label_studio(report: AuditReport, rows: Iterable[int], content: Content | None = None) -> str:
-    """A JSON array of tasks, to be imported into a project with `label_studio_config`.
+    """Return Label Studio tasks as a JSON array, for a project with `label_studio_config`.
 
-    The Data Manager sorts suspects by the column `label_right_prob`; a prediction's `score` is that of the suggestion.
+    In the Data Manager, sort by the column `label_right_prob`. The `score` of a prediction is `suggested_prob`.
     """
-    tasks = [task(report, int(row), content or Content()) for row in rows]
+    tasks = [_label_studio_task(report, int(row), content or Content()) for row in rows]
     return json.dumps(tasks, indent=1, ensure_ascii=False) + "\n"
 
 
-def task(report: AuditReport, row: int, content: Content) -> dict[str, Any]:
+def _label_studio_task(report: AuditReport, row: int, content: Content) -> dict[str, Any]:
     given = int(report.given[row])
     choice = {
         "id": f"r{row}",
@@ -171,7 +182,7 @@ def task(report: AuditReport, row: int, content: Content) -> dict[str, Any]:
 
 
 def label_studio_config(classes: Sequence[str], content: Content | None = None) -> str:
-    """The XML of a project: names of tags as in the tasks, choices spelled exactly like the classes.
+    """Return the labeling interface of a Label Studio project as XML; its names match those of the tasks.
 
     >>> print(label_studio_config(["R&D", "ops"]))
     <View>
@@ -200,12 +211,12 @@ TAG = "label_suspect"
 
 
 def as_fiftyone(report: AuditReport, rows: Iterable[int], content: Content | None = None) -> str:
-    """One object per row: the label, the suggestion, and `mistakenness` to sort by."""
-    samples = [sample(report, int(row), content or Content()) for row in rows]
+    """Return FiftyOne samples as JSON: given label, suggested label, and `mistakenness` to sort by."""
+    samples = [_fiftyone_sample(report, int(row), content or Content()) for row in rows]
     return json.dumps({"classes": list(report.classes), "samples": samples}, indent=1, ensure_ascii=False) + "\n"
 
 
-def sample(report: AuditReport, row: int, content: Content) -> dict[str, Any]:
+def _fiftyone_sample(report: AuditReport, row: int, content: Content) -> dict[str, Any]:
     given = int(report.given[row])
     suspect = bool(report.is_label_issue[row])
     suggestion = {
@@ -224,9 +235,10 @@ def sample(report: AuditReport, row: int, content: Content) -> dict[str, Any]:
 
 
 def as_argilla(report: AuditReport, rows: Iterable[int], content: Content | None = None) -> str:
-    """Dictionaries as `dataset.records.log` takes them.
+    """Return Argilla records as JSON lines, for `dataset.records.log`.
 
-    mapping = {"score": "label.suggestion.score", "agent": "label.suggestion.agent"}; the rest are fields and metadata.
+    Pass mapping={"score": "label.suggestion.score", "agent": "label.suggestion.agent"}; the other keys are fields and
+    metadata.
     """
     content = content or Content()
     lines = []
@@ -248,7 +260,10 @@ def as_argilla(report: AuditReport, rows: Iterable[int], content: Content | None
 
 
 def as_prodigy(report: AuditReport, rows: Iterable[int], content: Content | None = None) -> str:
-    """Options are the most probable classes and the given one: a screen holds no hundred. The suggestion is ticked."""
+    """Return Prodigy tasks of the choice interface as JSON lines, with the suggested label preselected.
+
+    Options are the most probable classes and the given one, because a screen does not fit a hundred.
+    """
     content = content or Content()
     lines = []
     for row in map(int, rows):
@@ -286,9 +301,10 @@ def write_audit(
     top: int | None = None,
     content: Content | None = None,
 ) -> list[Path]:
-    """Write summary.json and the formats named; return what was written.
+    """Write summary.json and the given formats into a folder, and return the paths.
 
-    Tables hold every row. Tasks for annotators hold the `top` most suspect rows, by default those called an issue.
+    formats: names out of FORMATS. Tables hold every row; tasks for annotators hold the `top` most suspect rows, by
+    default those with `is_label_issue`. content: what annotators see of each row.
     """
     for name in formats:
         if name not in FORMATS:
@@ -299,7 +315,7 @@ def write_audit(
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"cannot make the folder {out}: {error.strerror}") from error
+        raise UserError(f"cannot create the folder {out}: {error.strerror}") from error
     rows = report.review(top).rows
     written = []
     for name in dict.fromkeys(formats):

@@ -1,4 +1,4 @@
-"""The audit of a training run, from its per-example training dynamics."""
+"""Audit the labels of a training run from its per-example training dynamics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pars.audit.calibration import Floats, Integers, calibrate, log_probabilities, log_sum_exp, sharpened
+from pars.audit.calibration import Floats, Integers, calibrate, log_probabilities, log_sum_exp, softmax
 from pars.audit.check import Array, check_labels, check_probabilities
 from pars.audit.explain import percent
 from pars.audit.posterior import label_margin
@@ -20,13 +20,14 @@ from pars.errors import UserError
 from pars.files import read_arrays
 from pars.run_format import check_run_format
 
-ENOUGH_HELD_OUT = 100  # labeled rows; fewer say nothing certain about the others
-MEMORIZED = 0.1  # agreement above what is explained, from which late answers are not used
-USUAL_LEAD = 0.6  # logits by which trained labels lead held-out ones where nothing was memorized
-WEIGHTS = np.linspace(0, 1, 11)  # of the linear model, tried
-LINEAR_WEIGHT = 0.25  # where too few labels are held out to try
-MOSTLY_LINEAR = 0.7  # from which on it is said
-# Of the dynamics, under the names of a report's columns.
+ENOUGH_HELD_OUT = 100  # labeled rows; fewer are too few to calibrate on
+MEMORIZED = 0.1  # excess agreement with training labels above which late predictions are not used
+USUAL_LEAD = 0.6  # logits: margin of training labels minus that of held-out ones, without memorization
+WEIGHTS = np.linspace(0, 1, 11)  # candidate weights of the linear model
+LINEAR_WEIGHT = 0.25  # of the linear model, with too few held-out labels to choose it
+MOSTLY_LINEAR = 0.7  # weight from which on the report has a warning
+Mask = npt.NDArray[np.bool_]
+# Names of the training dynamics, and of the columns of a report.
 COLUMNS = {
     "margin_late_mean": "margin_avg",
     "margin_early_mean": "margin_early",
@@ -40,13 +41,13 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Chosen:
-    """The probabilities an audit goes by, another view of the rows, and what has to be said about them."""
+    """The probabilities [n, K] that the audit is based on."""
 
     probabilities: Floats
-    other: Array | None = None
+    early: Array | None = None  # [n, K] predictions early in training, as a further view
     warnings: tuple[str, ...] = ()
-    held_out_disagreement: float | None = None
-    memorizes: bool = False  # even these repeat labels memorized
+    held_out_disagreement: float | None = None  # fraction of held-out labels that are not predicted
+    memorized: bool = False  # even these probabilities reflect memorized labels
 
 
 def from_dynamics(
@@ -56,31 +57,33 @@ def from_dynamics(
     classes: Sequence[str] | None = None,
     features: npt.ArrayLike | None = None,
 ) -> AuditReport:
-    """Audit the rows of a run from `trainer.recorded()` or its file.
+    """Return the audit of a run's training rows from their training dynamics.
 
-    labels [n]: as the run was given them, where other words than its class numbers are wanted. features [n, …]: for the
-    votes of nearest neighbors, such as frozen inputs.
+    dynamics: arrays [n] or [n, K] by name, from `trainer.recorded()` or dynamics.safetensors.
+    labels [n]: the given labels, if the report should use other names than the run's class numbers.
+    classes [K]: names of the classes.
+    features [n, ...]: for the votes of the nearest neighbors, such as the inputs of a frozen encoder.
     """
     rows = {name: np.asarray(values) for name, values in dynamics.items()}
     for name in ("late", "given", "held_out"):
         if name not in rows:
-            raise UserError(f"dynamics have no {name!r}: expected what Trainer.recorded gives")
+            raise UserError(f"dynamics have no {name!r}: expected the arrays of Trainer.recorded()")
     late = check_probabilities(rows["late"], "dynamics['late']")
     given = rows["given"] if labels is None else labels
     numbers = check_labels(given, len(late), late.shape[1], classes).numbers
     early = check_probabilities(rows["early"], "dynamics['early']") if "early" in rows else None
     held_out = rows["held_out"].astype(bool)
-    chosen = choose(late, early, numbers, held_out)
+    chosen = choose_probabilities(late, early, numbers, held_out)
     if "linear" in rows:
         linear = check_probabilities(rows["linear"], "dynamics['linear']")
-        chosen = with_linear(chosen, linear, numbers, held_out)
+        chosen = mix_with_linear(chosen, linear, numbers, held_out)
     evidence: dict[str, Array] = {column: rows[name] for name, column in COLUMNS.items() if name in rows}
     evidence["label_used_in_loss"] = (numbers >= 0) & ~held_out
     return score(
         chosen.probabilities,
         given,
         classes=classes,
-        early=chosen.other,
+        early=chosen.early,
         features=features,
         evidence=evidence,
         estimates={} if (rate := chosen.held_out_disagreement) is None else {"held_out": rate},
@@ -88,59 +91,58 @@ def from_dynamics(
     )
 
 
-def choose(late: Array, early: Array | None, labels: Integers, held_out: npt.NDArray[np.bool_]) -> Chosen:
-    """The mean of early and late answers; early ones alone where late ones repeat labels memorized.
+def choose_probabilities(late: Array, early: Array | None, labels: Integers, held_out: Mask) -> Chosen:
+    """Return the mean of early and late predictions, or early ones alone if the late ones have memorized labels.
 
-    How far labels are memorized is seen on labels that were held out: on those it cannot have been. Without them
-    late answers repeat too many if they repeat more labels than early ones say are right. Where nothing was learned by
-    heart, labels that were trained on lead held-out ones a little; what they lead by more is taken off.
+    late, early [n, K]; labels [n], -1 = unlabeled; held_out [n].
+    Memorization is measured against held-out labels, which cannot be memorized. Without them, late predictions have
+    memorized labels if they agree with more labels than the early ones estimate to be correct. The margin of training
+    labels is slightly above that of held-out ones even without memorization; any further excess is subtracted.
     """
     trained, probe = (labels >= 0) & ~held_out, (labels >= 0) & held_out
     has_probe = probe.sum() >= ENOUGH_HELD_OUT and trained.any()
     if early is None:
         out = Chosen(late.astype(np.float64))
-    elif words := memorized(late, early, labels, trained, probe if has_probe else None):
+    elif words := _memorization_warning(late, early, labels, trained, probe if has_probe else None):
         out = Chosen(early.astype(np.float64), warnings=(words,))
     else:
         out = Chosen((early.astype(np.float64) + late.astype(np.float64)) / 2, early)
     if not has_probe:
         return out
-    known, unknown = (agreement(out.probabilities, labels, rows) for rows in (trained, probe))
-    memorizes = known - unknown > MEMORIZED + by_chance(unknown, probe)
-    return replace(shifted(out, labels, trained, probe), held_out_disagreement=1 - unknown, memorizes=memorizes)
-
-
-def memorized(
-    late: Array, early: Array, labels: Integers, trained: npt.NDArray[np.bool_], probe: npt.NDArray[np.bool_] | None
-) -> str | None:
-    """What shows that late answers repeat labels memorized; none where nothing does."""
-    found = agreement(late, labels, trained)
-    if probe is None:
-        # Early answers may still be poor: not how many labels they repeat counts, but how many they say are right.
-        right = 1 - score(early, np.where(trained, labels, -1)).noise_rate
-        reference, chance, against = (
-            max(right, agreement(early, labels, trained)),
-            0.0,
-            "were right by its early answers",
-        )
-    else:
-        reference, against = agreement(late, labels, probe), "of those held out"
-        chance = by_chance(reference, probe)
-    if found - reference <= MEMORIZED + chance:
-        return None
-    return (
-        f"the network repeats {percent(found)} of the labels it was trained on, {percent(reference)} {against}: "
-        "it memorized labels; only its early answers are used, and more labels may be wrong than is said"
+    on_trained, on_held_out = (_agreement(out.probabilities, labels, rows) for rows in (trained, probe))
+    memorized = on_trained - on_held_out > MEMORIZED + _two_standard_errors(on_held_out, probe)
+    return replace(
+        _subtract_lead(out, labels, trained, probe), held_out_disagreement=1 - on_held_out, memorized=memorized
     )
 
 
-def by_chance(share: float, rows: npt.NDArray[np.bool_]) -> float:
-    """Two standard errors of a share of these rows."""
-    return 2 * float(np.sqrt(share * (1 - share) / rows.sum()))
+def _memorization_warning(late: Array, early: Array, labels: Integers, trained: Mask, probe: Mask | None) -> str | None:
+    """The evidence that late predictions have memorized labels; None if there is none."""
+    found = _agreement(late, labels, trained)
+    if probe is None:
+        # Early predictions may still be poor: their agreement alone would underestimate how many labels are correct.
+        correct = 1 - score(early, np.where(trained, labels, -1)).noise_rate
+        reference, margin = max(correct, _agreement(early, labels, trained)), 0.0
+        compared = f"early predictions estimate {percent(reference)} to be correct"
+    else:
+        reference = _agreement(late, labels, probe)
+        margin = _two_standard_errors(reference, probe)
+        compared = f"{percent(reference)} of held-out labels"
+    if found - reference <= MEMORIZED + margin:
+        return None
+    return (
+        f"the network predicts {percent(found)} of its training labels, {compared}: it has memorized labels. "
+        "Only early predictions are used, and the noise rate may be underestimated"
+    )
 
 
-def shifted(chosen: Chosen, labels: Integers, trained: npt.NDArray[np.bool_], probe: npt.NDArray[np.bool_]) -> Chosen:
-    """Take off what trained labels lead held-out ones by, as far as it is more than usual."""
+def _two_standard_errors(fraction: float, rows: Mask) -> float:
+    """Of a fraction of these rows."""
+    return 2 * float(np.sqrt(fraction * (1 - fraction) / rows.sum()))
+
+
+def _subtract_lead(chosen: Chosen, labels: Integers, trained: Mask, probe: Mask) -> Chosen:
+    """Lower the logits of training labels until their mean margin exceeds that of held-out ones by the usual lead."""
     log_p = log_probabilities(chosen.probabilities)
     margin = label_margin(log_p, labels)
     lead = float(margin[trained].mean() - margin[probe].mean())
@@ -148,53 +150,61 @@ def shifted(chosen: Chosen, labels: Integers, trained: npt.NDArray[np.bool_], pr
         return chosen
     rows = np.flatnonzero(trained)
     log_p[rows, labels[rows]] -= lead - USUAL_LEAD
-    words = f"labels that were trained on lead held-out ones by {lead:.1f} logits; all but {USUAL_LEAD} are taken off"
-    return replace(chosen, probabilities=sharpened(log_p, 1.0), warnings=(*chosen.warnings, words))
+    words = (
+        f"the margin of training labels is {lead:.1f} logits above that of held-out ones; "
+        f"{lead - USUAL_LEAD:.1f} are subtracted"
+    )
+    return replace(chosen, probabilities=softmax(log_p, 1.0), warnings=(*chosen.warnings, words))
 
 
-def with_linear(chosen: Chosen, linear: Array, labels: Integers, held_out: npt.NDArray[np.bool_]) -> Chosen:
-    """The geometric mean of the network's answers and those of a linear model that did not see the row's label.
+def mix_with_linear(chosen: Chosen, linear: Array, labels: Integers, held_out: Mask) -> Chosen:
+    """Return the geometric mean of the network's probabilities and those of a leave-one-out linear model [n, K].
 
-    The weights are those under which held-out labels are likeliest: of these the network has not seen any either. To
-    labels that it was trained on it may answer by heart, even early: if it does, and is the worse of the two on
-    held-out ones, it has nothing to add.
+    The weight maximizes the likelihood of held-out labels, which neither model has seen. If the network has memorized
+    its training labels even early, and is worse than the linear model on held-out ones, it is left out.
     """
-    ours, theirs = (calibrate(log_probabilities(p), labels) for p in (chosen.probabilities, linear))
+    network, leave_one_out = (calibrate(log_probabilities(p), labels) for p in (chosen.probabilities, linear))
     probe = np.flatnonzero((labels >= 0) & held_out)
     weight = LINEAR_WEIGHT
     if len(probe) >= ENOUGH_HELD_OUT:
         weight = float(
-            max(WEIGHTS, key=lambda w: label_likelihood(mixed(ours[probe], theirs[probe], w), labels[probe]))
+            max(
+                WEIGHTS,
+                key=lambda w: _label_likelihood(_mixed(network[probe], leave_one_out[probe], w), labels[probe]),
+            )
         )
     words = chosen.warnings
     if weight >= MOSTLY_LINEAR:
-        weight, part = (1.0, "all") if chosen.memorizes else (weight, "most")
+        weight = 1.0 if chosen.memorized else weight
         words += (
-            f"a linear model predicts held-out labels better than the network does; it speaks for {part} of what "
-            "follows",
+            "a linear model predicts held-out labels better than the network; "
+            f"its weight in this audit is {percent(weight)}",
         )
-    return replace(chosen, probabilities=np.exp(mixed(ours, theirs, weight)), warnings=words)
+    return replace(chosen, probabilities=np.exp(_mixed(network, leave_one_out, weight)), warnings=words)
 
 
-def mixed(ours: Floats, theirs: Floats, weight: float) -> Floats:
-    """The geometric mean of probabilities, all as logarithms."""
-    mean = (1 - weight) * ours + weight * theirs
+def _mixed(network: Floats, linear: Floats, weight: float) -> Floats:
+    """The weighted geometric mean of probabilities; all are logarithms [n, K]."""
+    mean = (1 - weight) * network + weight * linear
     out: Floats = mean - log_sum_exp(mean)[:, None]
     return out
 
 
-def label_likelihood(log_p: Floats, labels: Integers) -> float:
-    """Mean log-probability of labels at the temperature that suits them best."""
+def _label_likelihood(log_p: Floats, labels: Integers) -> float:
+    """Mean log-probability of the labels at their own best temperature."""
     return float(calibrate(log_p, labels)[np.arange(len(labels)), labels].mean())
 
 
-def agreement(p: Array, labels: Integers, rows: npt.NDArray[np.bool_]) -> float:
-    """Share of these rows whose label is the prediction."""
+def _agreement(p: Array, labels: Integers, rows: Mask) -> float:
+    """Fraction of these rows whose label is predicted."""
     return float((p[rows].argmax(axis=1) == labels[rows]).mean()) if rows.any() else 0.0
 
 
 def audit_run(folder: str | Path, *, features: npt.ArrayLike | None = None) -> AuditReport:
-    """Audit the labels of a finished run from its folder alone."""
+    """Return the audit of a finished run, from its folder alone.
+
+    features [n, ...]: for the votes of the nearest neighbors.
+    """
     path = Path(folder)
     if not (path / "config.toml").exists():
         raise UserError(f"{path} is not a run: {path / 'config.toml'} is missing")
@@ -204,18 +214,18 @@ def audit_run(folder: str | Path, *, features: npt.ArrayLike | None = None) -> A
     file = path / "dynamics.safetensors"
     if not file.exists():
         raise UserError(
-            f"{file} is missing: the run was trained with train.dynamics_every = 0, so nothing was recorded"
+            f"{file} is missing: the run was trained with train.dynamics_every = 0, which records no training dynamics"
         )
     arrays, _ = read_arrays(file)
-    classes = read_classes(path / "model.safetensors")
+    classes = _read_classes(path / "model.safetensors")
     try:
         return from_dynamics(arrays, classes=classes, features=features)
     except UserError as error:
         raise UserError(f"{file}: {error}") from error
 
 
-def read_classes(path: Path) -> list[str]:
-    """The names of a run's classes, in the order of its network."""
+def _read_classes(path: Path) -> list[str]:
+    """The class names of a run, in the order of the network's outputs."""
     _, note = read_arrays(path, names=())
     classes = note.get("classes")
     if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):

@@ -1,4 +1,4 @@
-"""What a row's nearest neighbors in feature space are, its own label left out."""
+"""Votes of the nearest neighbors in feature space."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ import numpy.typing as npt
 from pars import seeds
 from pars.audit.calibration import Floats, Integers
 
-CELLS = 2**24  # similarities held at a time: 64 MB
-VOTERS = 60_000  # of more rows so many, drawn at random, have a vote
+CELLS = 2**24  # similarities in memory at a time: 64 MB
+VOTERS = 60_000  # with more labeled rows, a random sample of this size votes
 
 
 def neighbor_votes(
     features: npt.NDArray[Any], classes: Integers, *, n_classes: int, k: int = 10, seed: int = 0
 ) -> Floats:
-    """Shares [n, K] of the classes among each row's k nearest others by cosine; rows of class -1 have no vote.
+    """Return the fraction [n, K] of each class among a row's k nearest neighbors by cosine similarity.
+
+    features [n, ...]; classes [n]: rows of class -1 do not vote, and no row votes on itself.
 
     >>> angles = np.array([0.0, 0.1, 0.2, 1.5])
     >>> neighbor_votes(np.stack([np.cos(angles), np.sin(angles)], axis=1), np.array([0, 0, 1, 1]), n_classes=2, k=2)
@@ -33,24 +35,24 @@ def neighbor_votes(
     out = np.zeros((len(classes), n_classes))
     if k < 1:
         return out
-    directions = unit(features)
+    directions = _normalized(features)
     of_voters = directions[voters].T
-    place = np.full(len(classes), -1)  # where a row stands among the voters
+    place = np.full(len(classes), -1)  # position of a row among the voters
     place[voters] = np.arange(len(voters))
     size = max(1, CELLS // len(voters))
     for start in range(0, len(classes), size):
         similarity = directions[start : start + size] @ of_voters
         own = place[start : start + size]
-        votes_itself = np.flatnonzero(own >= 0)
-        similarity[votes_itself, own[votes_itself]] = -np.inf
+        is_voter = np.flatnonzero(own >= 0)
+        similarity[is_voter, own[is_voter]] = -np.inf
         nearest = np.argpartition(-similarity, k - 1, axis=1)[:, :k]
         rows = np.repeat(np.arange(start, start + len(nearest)), k)
         np.add.at(out, (rows, classes[voters[nearest]].ravel()), 1 / k)
     return out
 
 
-def unit(features: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Rows of length one around the mean of all, in float32; a row of zeros stays one."""
+def _normalized(features: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Centered rows of length one in float32; a row of zeros stays zero."""
     flat = features.reshape(len(features), -1).astype(np.float32)
     flat = flat - flat.mean(axis=0)
     length = np.linalg.norm(flat, axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""How many labels are wrong, estimated in several ways that err in different directions."""
+"""Estimators of the noise rate with different biases."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import numpy as np
 from pars.audit.calibration import Floats, Integers, sums_by
 
 STEPS = 60
-PRIOR_ROWS = 10.0  # Dirichlet: a class's row of T is drawn to the usual one as if by so many rows
-SLACK = 0.01  # of the upper end: errors that people and the network share show nowhere
+PRIOR_ROWS = 10.0  # strength of the Dirichlet prior of each row of T
+SLACK = 0.01  # added to the upper end: no estimator sees errors that annotators and the network share
 
 
 def transition_em(clean: Floats, labels: Integers) -> tuple[float, Floats]:
-    """Noise rate and T[j, k] = P(given k | true j) of labeled rows with class probabilities `clean`, by EM.
+    """Return the noise rate and the transition matrix T[j, k] = P(given k | true j), fitted by EM.
 
-    E: q_i[j] ∝ clean_i[j]·T[j, y_i]; M: T from the expected counts and a Dirichlet prior that expects the diagonal as
-    often as labels were right in the last step, and the rest as classes are given.
+    clean [n, K]: class probabilities without the label; labels [n].
+    E step: q_i[j] ∝ clean_i[j]·T[j, y_i]. M step: T from expected counts and a Dirichlet prior whose diagonal is the
+    fraction of correct labels in the last step, the rest distributed as the given labels.
     """
     n, n_classes = clean.shape
     rows = np.arange(n)
@@ -37,9 +38,10 @@ def transition_em(clean: Floats, labels: Integers) -> tuple[float, Floats]:
 
 
 def dawid_skene(labels: Integers, views: Sequence[Integers], n_classes: int) -> float:
-    """Noise rate by Dawid & Skene (1979): voters, the given labels one of them, each with its own confusion matrix.
+    """Return the noise rate by Dawid & Skene (1979), with the given labels as one of the annotators.
 
-    Shapes: [m] each, no row without a vote. The posterior begins with the majority.
+    labels [m] and views [m] each: class numbers, none missing. Every annotator has a confusion matrix; the posterior is
+    initialized by majority vote.
     """
     votes = [labels, *views]
     rows = np.arange(len(labels))
@@ -51,9 +53,8 @@ def dawid_skene(labels: Integers, views: Sequence[Integers], n_classes: int) -> 
         prior = q.mean(axis=0) + 1e-9
         log_q = np.tile(np.log(prior), (len(rows), 1))
         for vote in votes:
-            counts = (
-                sums_by(vote, q, n_classes).T + 1.0 / n_classes + 2 * np.eye(n_classes)
-            )  # a few rows that voted right
+            # The prior adds two correct votes per class.
+            counts = sums_by(vote, q, n_classes).T + 1.0 / n_classes + 2 * np.eye(n_classes)
             log_q += np.log(counts / counts.sum(axis=1, keepdims=True))[:, vote].T
         log_q -= log_q.max(axis=1, keepdims=True)
         before, q = q, np.exp(log_q)
@@ -64,10 +65,11 @@ def dawid_skene(labels: Integers, views: Sequence[Integers], n_classes: int) -> 
 
 
 def plausible_range(estimates: dict[str, float], n: int) -> tuple[float, float]:
-    """From the least to the most that any estimate says, two standard errors and a slack added.
+    """Return the range of the estimates, widened by two standard errors (n rows) and a slack at the upper end.
 
-    The confident count is too low, the disagreement too high where the network errs and too low by what people and the
-    network get wrong together. It is no confidence interval: what the estimates share, it does not see.
+    It is not a confidence interval: a bias that all estimators share stays invisible. The confident count
+    underestimates; disagreement overestimates by the errors of the network, and misses errors that annotators and the
+    network share.
     """
     low, high = min(estimates.values()), max(estimates.values())
 

@@ -3,8 +3,8 @@
 1. Calibrate the probabilities to the given labels (temperature scaling) and make classes comparable: divide by the
    mean self-confidence of each class (`class_thresholds`). The largest is the prediction.
 2. Rows that reach the threshold of some class are *confident*: their true class is nearly certain (τ = ¼). Fit the
-   noise model (`noise_model`) to them: how often labels are wrong, by class and difficulty, and what they become.
-3. Calibrated probabilities predict *given* labels: remove the noise from them (`NoiseModel.without`).
+   noise model (`noise_model`) to them: error rates by class and difficulty, and flip probabilities.
+3. Calibrated probabilities predict *given* labels: remove the noise from them (`NoiseModel.denoise`).
 4. For the remaining rows, use the noise rate the model assigns to rows of that difficulty; any further disagreement
    is an error of the network. That gives the temperature τ of the clean probabilities g (step 3 to the power 1/τ).
 5. Bayes' rule: q_i[j] ∝ g_i[j]·P(given label of i | j, difficulty of i).
@@ -27,16 +27,16 @@ from pars.audit.calibration import (
     best_temperature,
     calibrate,
     class_thresholds,
-    confidence_matched,
-    fitted_rows,
-    sharpened,
-    spread,
+    evenly_spaced,
+    softmax,
+    subsample,
+    temperature_for_confidence,
 )
-from pars.audit.noise_model import NoiseModel, fit
+from pars.audit.noise_model import NoiseModel, fit_noise_model
 
-CELLS = 2**22  # probabilities held at a time
-FEWEST_SURE = 5  # rows; with fewer all count
-SURE_TAU = 0.25  # sharpness among sure rows; anything from 0.15 to 0.25 gives nearly the same (docs/audit.md)
+CELLS = 2**22  # probabilities in memory at a time
+FEWEST_CONFIDENT = 5  # with fewer confident rows, the noise model is fitted to all
+CONFIDENT_TAU = 0.25  # of the clean probabilities of confident rows; 0.15 to 0.25 are nearly the same (docs/audit.md)
 HIGHEST_ACCURACY = 0.999
 
 
@@ -46,27 +46,27 @@ class Posterior:
 
     labels: Integers
     calibrated: Floats  # [n, K] log-probabilities of given labels
-    predicted: Integers  # [n] largest comparable probability
-    margin: Floats  # [n] of the label: comparable log-probability above the best other class's; nan = no label
-    difficulty: Floats  # [n] 0..1: rank of the prediction's lead among rows predicted so, 1 = the smallest lead
-    sure: npt.NDArray[np.bool_]  # [n] reaches what is usual for some class
+    predicted: Integers  # [n] class with the largest comparable probability
+    margin: Floats  # [n] comparable log-probability of the label minus that of the best other class; nan = unlabeled
+    difficulty: Floats  # [n] 0..1: rank of the prediction margin within the predicted class, 1 = smallest margin
+    confident: npt.NDArray[np.bool_]  # [n] reaches the threshold of some class
     noise: NoiseModel
     tau: float
 
     def clean(self, rows: slice | Integers) -> Floats:
-        """g: class probabilities of some rows before the label is considered."""
-        return sharpened(self.noise.without(self.calibrated[rows], self.difficulty[rows]), self.tau)
+        """Return g: class probabilities of some rows without their labels."""
+        return softmax(self.noise.denoise(self.calibrated[rows], self.difficulty[rows]), self.tau)
 
     def probabilities(self, rows: slice) -> Floats:
-        """q: class probabilities of some rows, the label considered; of rows without a label g."""
+        """Return q: the posterior of some rows given their labels; g for unlabeled rows."""
         q = self.clean(rows)
         labeled = self.labels[rows] >= 0
         q[labeled] *= self.noise.likelihood(self.difficulty[rows][labeled], self.labels[rows][labeled])
         q /= q.sum(axis=1, keepdims=True)
         return q
 
-    def parts(self) -> list[slice]:
-        """Slices that cover all rows, small enough for their probabilities to fit in memory."""
+    def batches(self) -> list[slice]:
+        """Return slices that cover all rows, small enough for their probabilities to fit in memory."""
         n, n_classes = self.calibrated.shape
         size = max(1, CELLS // n_classes)
         return [slice(start, start + size) for start in range(0, n, size)]
@@ -78,64 +78,67 @@ def fit_posterior(log_p: Floats, labels: Integers) -> Posterior:
     calibrated = calibrate(log_p, labels)
     comparable = calibrated - np.log(class_thresholds(calibrated, labels))
     predicted = comparable.argmax(axis=1)
-    sure = comparable.max(axis=1) >= 0
-    difficulty = rank_within(lead(comparable), predicted)
-    fitted = sure & (labels >= 0)
-    if fitted.sum() < FEWEST_SURE:
+    confident = comparable.max(axis=1) >= 0
+    difficulty = rank_within(prediction_margin(comparable), predicted)
+    fitted = confident & (labels >= 0)
+    if fitted.sum() < FEWEST_CONFIDENT:
         fitted = labels >= 0
-    some = spread(np.flatnonzero(fitted), max(FITTED_ROWS, CELLS // n_classes))
-    noise = fit(sharpened(comparable[some], SURE_TAU), labels[some], difficulty[some])
-    tau = sharpness(calibrated, labels, difficulty, noise)
-    return Posterior(labels, calibrated, predicted, label_margin(comparable, labels), difficulty, sure, noise, tau)
+    some = evenly_spaced(np.flatnonzero(fitted), max(FITTED_ROWS, CELLS // n_classes))
+    noise = fit_noise_model(softmax(comparable[some], CONFIDENT_TAU), labels[some], difficulty[some])
+    tau = clean_temperature(calibrated, labels, difficulty, noise)
+    margin = label_margin(comparable, labels)
+    return Posterior(labels, calibrated, predicted, margin, difficulty, confident, noise, tau)
 
 
-def sharpness(calibrated: Floats, labels: Integers, difficulty: Floats, noise: NoiseModel) -> float:
-    """The temperature of g, the noise being given: the geometric mean of two estimates.
+def clean_temperature(calibrated: Floats, labels: Integers, difficulty: Floats, noise: NoiseModel) -> float:
+    """Return the temperature of the clean probabilities g for a given noise model: the mean of two estimates.
 
-    That which makes the given labels most likely is too soft where people err as the network does: it takes their
-    shared errors for right answers. That by which g is as sure as the network is accurate (`accuracy`) is too sharp for
-    a weak network, whose errors among sure rows were counted as noise.
+    The maximum-likelihood τ is too high where annotators and the network make the same errors, which it counts as
+    correct labels. The τ that makes g as confident as the network is accurate (`estimated_accuracy`) is too low for a
+    weak network, whose errors on confident rows were counted as noise. Their geometric mean is used.
     """
-    some = fitted_rows(np.flatnonzero(labels >= 0), calibrated.shape[1])
-    of_some = noise.without(calibrated[some], difficulty[some])
+    some = subsample(np.flatnonzero(labels >= 0), calibrated.shape[1])
+    logits = noise.denoise(calibrated[some], difficulty[some])
     likelihood = noise.likelihood(difficulty[some], labels[some])
 
     def value(tau: float) -> float:
-        return float(np.log((sharpened(of_some, tau) * likelihood).sum(axis=1) + 1e-300).mean())
+        return float(np.log((softmax(logits, tau) * likelihood).sum(axis=1) + 1e-300).mean())
 
     likeliest = best_temperature(value, low=0.02, high=1.0)
-    matched = confidence_matched(of_some, accuracy(of_some, labels[some], difficulty[some], noise))
+    accuracy = estimated_accuracy(logits, labels[some], difficulty[some], noise)
+    matched = temperature_for_confidence(logits, accuracy)
     return float(np.sqrt(likeliest * matched))
 
 
-def accuracy(logits: Floats, labels: Integers, difficulty: Floats, noise: NoiseModel) -> float:
-    """How often predictions are right, by how often they agree with labels that are as noisy as the model says.
+def estimated_accuracy(logits: Floats, labels: Integers, difficulty: Floats, noise: NoiseModel) -> float:
+    """Return the accuracy of predictions, estimated from their agreement with noisy labels.
 
-    agreement = accuracy·P(label right) + (1 - accuracy)·P(label wrong and, as it happens, what was predicted)
+    agreement = accuracy·P(label correct) + (1 - accuracy)·P(label wrong, and equal to the prediction by chance)
+    Shapes: logits [n, K], labels [n], difficulty [n].
     """
     rows, predicted = np.arange(len(labels)), logits.argmax(axis=1)
     rates = noise.rates(difficulty)
-    others = sharpened(logits, 1.0)
+    others = softmax(logits, 1.0)
     others[rows, predicted] = 0
     others /= np.maximum(others.sum(axis=1, keepdims=True), 1e-300)
-    by_chance = float((others * rates * noise.turns_into[:, predicted].T).sum(axis=1).mean())
-    kept = float((1 - rates[rows, predicted]).mean())
+    by_chance = float((others * rates * noise.flip_probs[:, predicted].T).sum(axis=1).mean())
+    correct = float((1 - rates[rows, predicted]).mean())
     agreement = float((predicted == labels).mean())
     lowest: float = 1 / logits.shape[1]
-    if kept - by_chance < 0.01:  # labels that say nothing
+    if correct - by_chance < 0.01:  # the labels carry no information
         return lowest
-    return float(np.clip((agreement - by_chance) / (kept - by_chance), lowest, HIGHEST_ACCURACY))
+    return float(np.clip((agreement - by_chance) / (correct - by_chance), lowest, HIGHEST_ACCURACY))
 
 
-def lead(logits: Floats) -> Floats:
-    """By how much the largest of each row is above the second."""
+def prediction_margin(logits: Floats) -> Floats:
+    """Return the difference [n] between the largest and the second largest logit of each row."""
     top = np.partition(logits, logits.shape[1] - 2, axis=1)[:, -2:]
     out: Floats = top[:, 1] - top[:, 0]
     return out
 
 
 def label_margin(logits: Floats, labels: Integers) -> Floats:
-    """The label's logit above the best other class; nan for rows without a label."""
+    """Return the logit of the label minus that of the best other class [n]; nan for unlabeled rows."""
     rows, own = np.arange(len(labels)), np.maximum(labels, 0)
     others = logits.copy()
     others[rows, own] = -np.inf
@@ -144,7 +147,7 @@ def label_margin(logits: Floats, labels: Integers) -> Floats:
 
 
 def rank_within(values: Floats, groups: Integers) -> Floats:
-    """Rank of each value within its group as a share between 0 (the largest) and 1 (the smallest).
+    """Return the rank of each value within its group, from 0 (largest) to 1 (smallest).
 
     >>> rank_within(np.array([3.0, 1.0, 2.0, 5.0]), np.array([0, 0, 1, 0])).round(2)
     array([0.5 , 0.83, 0.5 , 0.17])

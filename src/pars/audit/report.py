@@ -1,4 +1,4 @@
-"""What an audit says: a verdict for every row, and the numbers of the whole."""
+"""The result of an audit: estimates for every row and for the whole data set."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ import numpy.typing as npt
 
 from pars.audit.calibration import Floats, Integers
 from pars.audit.check import Array
-from pars.audit.explain import reason
-from pars.audit.verify import Sample, draw_sample
+from pars.audit.explain import explain_row
+from pars.audit.verify import VerificationSample, draw_sample
 from pars.errors import UserError
 
 
 @dataclass(frozen=True)
 class Confusion:
-    """Rows that are probably `true` and labeled `given`: how many are expected, and of how many rows of that class."""
+    """Rows of class `true` that are labeled `given`."""
 
     true: str
     given: str
     expected_rows: float
-    share_of_true: float
+    share_of_true: float  # fraction of the rows of the true class
 
 
 @dataclass(frozen=True)
 class Review:
-    """What to expect of checking the most suspect rows by hand."""
+    """The most suspect rows, and what to expect of checking them by hand."""
 
     rows: Integers  # row numbers, most suspect first
-    expected_precision: float  # share of them whose label is wrong
-    expected_recall: float  # share of all wrong labels that are among them
+    expected_precision: float  # fraction of them whose label is wrong
+    expected_recall: float  # fraction of all wrong labels that are among them
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -41,21 +41,27 @@ class Review:
 
 @dataclass(frozen=True, eq=False)
 class AuditReport:
-    """The audit of n rows and K classes. Per row [n]; a row without a label has NaN, rank 0 and a suggestion.
+    """The audit of n rows and K classes.
 
-    given, suggested, predicted                     class numbers (-1 = none); predicted = largest probability
-    given_label, suggested_label, predicted_label   the same as the labels came: numbers or names ("" = none)
-    label_right_prob   probability that the given label is right
-    suggested_prob     probability of the suggested label, the given one considered
-    margin             log-odds of the given label against the best other class, before the label is considered
+    Per row [n]; unlabeled rows have NaN, rank 0 and a suggested label:
+
+    given, suggested, predicted                     class numbers (-1 = unlabeled); predicted: without the label
+    given_label, suggested_label, predicted_label   the same in the form of the input: numbers or names ("" = unlabeled)
+    label_right_prob   probability that the given label is correct
+    suggested_prob     posterior probability of the suggested label
+    margin             log-odds of the given label against the best other class, without the label
     rank               1 = most suspect
     is_label_issue     another class is more probable than the given one
-    difficulty         0 = the network leads most clearly among rows predicted so … 1 = least
-    choices            the most probable classes' numbers, best first [n, ≤5], and `choice_probs`
+    difficulty         rank of the prediction margin within the predicted class, 0 = easiest, 1 = hardest
+    choices            the most probable classes, best first [n, ≤5], with `choice_probs`
     evidence           further columns by name, such as `p_mean` or `knn_agree`
 
-    Of the whole: noise_rate = 1 - mean label_right_prob, its plausible range and every estimate by name;
-    transition_matrix[j, k] = P(given k | true j); class_error[k] = share of the labels k that are wrong.
+    Of the data set:
+
+    noise_rate         1 - mean label_right_prob; with its plausible range and all `estimators` by name
+    transition_matrix  [j, k] = P(given k | true j)
+    class_error        [k] = fraction of the labels k that are wrong; class_rows [k]: number of these labels
+    confused           the most frequent confusions
     """
 
     classes: tuple[str, ...]
@@ -89,6 +95,7 @@ class AuditReport:
 
     @property
     def n_labeled(self) -> int:
+        """Number of labeled rows."""
         return int((self.given >= 0).sum())
 
     @cached_property
@@ -99,22 +106,27 @@ class AuditReport:
 
     @cached_property
     def why(self) -> Array:
-        """The evidence on each row in words."""
-        return np.array([reason(self, row) for row in range(len(self))], dtype=object)
+        """The evidence for each row in words [n]."""
+        return np.array([explain_row(self, row) for row in range(len(self))], dtype=object)
 
     def review(self, n: int | None = None, *, precision: float | None = None) -> Review:
-        """What to expect of checking the n most suspect rows, or as many as keep the expected precision.
+        """Return the rows to check by hand: the n most suspect, or as many as reach an expected precision.
 
-        Without either: all rows whose label is called an issue.
+        Without either, all rows with `is_label_issue`.
+
+        >>> from pars.audit import score
+        >>> report = score(np.array([[0.9, 0.1]] * 30 + [[0.1, 0.9]] * 30), [0] * 30 + [1] * 29 + [0])
+        >>> report.review(1).rows
+        array([59])
         """
         if n is not None and precision is not None:
-            raise UserError("review takes a number of rows or a precision, not both")
+            raise UserError(f"review got n = {n} and precision = {precision}, expected one of them")
         wrong = 1 - self.label_right_prob[self.suspects]
         found = np.cumsum(wrong)
         if precision is not None:
             if not 0 < precision <= 1:
-                raise UserError(f"precision is {precision}, expected a share above 0 and up to 1")
-            n = int((found / np.arange(1, len(found) + 1) >= precision).sum())  # the mean only falls
+                raise UserError(f"precision is {precision}, expected a number above 0 and at most 1")
+            n = int((found / np.arange(1, len(found) + 1) >= precision).sum())  # the running mean never rises
         elif n is None:
             n = int(self.is_label_issue.sum())
         if n < 0:
@@ -124,12 +136,12 @@ class AuditReport:
         total = float(found[-1])
         return Review(self.suspects[:n], here / n if n else float("nan"), here / total if total else 1.0)
 
-    def verify(self, n: int = 200, *, seed: int = 0) -> Sample:
-        """About n rows for people to check; their verdicts give a noise rate with an interval, and calibrate."""
+    def verify(self, n: int = 200, *, seed: int = 0) -> VerificationSample:
+        """Return n rows for people to check. Their answers give a noise rate with a confidence interval."""
         return draw_sample(self.label_right_prob, n, seed)
 
     def summary(self) -> dict[str, Any]:
-        """The whole in numbers, as JSON values."""
+        """Return the estimates for the data set as JSON values."""
         review = self.review()
         return {
             "n": len(self),

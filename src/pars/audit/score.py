@@ -1,4 +1,4 @@
-"""The audit of probabilities, wherever they come from."""
+"""Audit labels, given the predicted probabilities of any classifier."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from pars.audit.calibration import Floats, Integers, fitted_rows, log_probabilities, sums_by
+from pars.audit.calibration import Floats, Integers, log_probabilities, subsample, sums_by
 from pars.audit.check import Array, GivenLabels, check_labels, check_probabilities, check_shape
-from pars.audit.explain import warnings_about
+from pars.audit.explain import find_warnings
 from pars.audit.neighbors import neighbor_votes
 from pars.audit.noise_rate import dawid_skene, plausible_range, transition_em
 from pars.audit.posterior import Posterior, fit_posterior
 from pars.audit.report import AuditReport, Confusion
 
-CHOICES = 5
-CONFUSIONS = 10
+CHOICES = 5  # classes reported per row
+CONFUSIONS = 10  # pairs of classes reported
 NEIGHBORS = 10
 
 
@@ -32,13 +32,15 @@ def score(
     estimates: Mapping[str, float] | None = None,
     warnings: Sequence[str] = (),
 ) -> AuditReport:
-    """Which of the labels are wrong, and what they should be.
+    """Return which labels are wrong, and what they should be.
 
-    probabilities [n, K]: of a classifier that has not memorized these labels: out-of-fold predictions, or
-    averages over training (`from_dynamics`). labels [n]: class numbers, or names out of `classes`; -1 = unlabeled.
-    early [n, K], features [n, …], neighbors [n, K] (votes of the nearest rows; made from features where not given):
-    further views of the rows, for one more estimate of the noise rate and for the evidence in words. evidence,
-    estimates, warnings: further columns, noise rates by name, and words that the report is to hold.
+    probabilities [n, K]: of a classifier that has not memorized these labels: out-of-fold predictions, or averages over
+        training (`from_dynamics`).
+    labels [n]: class numbers, or names out of `classes`; -1, None and NaN mean unlabeled.
+    classes [K]: names of the columns of `probabilities`.
+    early [n, K]: further predictions of the same rows, for another estimate of the noise rate.
+    features [n, ...]: for the votes of the nearest neighbors; or pass these votes as neighbors [n, K].
+    evidence, estimates, warnings: columns [n] by name, noise rates by name and warnings to include in the report.
 
     >>> p = np.array([[0.9, 0.1]] * 30 + [[0.1, 0.9]] * 30)
     >>> report = score(p, [0] * 30 + [1] * 29 + [0])
@@ -60,10 +62,10 @@ def score(
             given.numbers >= 0, votes[np.arange(len(p)), np.maximum(given.numbers, 0)], np.nan
         )
     posterior = fit_posterior(log_probabilities(p), given.numbers)
-    return report_of(posterior, given, p.argmax(axis=1), views, columns, estimates or {}, warnings)
+    return _build_report(posterior, given, p.argmax(axis=1), views, columns, estimates or {}, warnings)
 
 
-def report_of(
+def _build_report(
     posterior: Posterior,
     given: GivenLabels,
     predicted: Integers,
@@ -72,15 +74,14 @@ def report_of(
     more: Mapping[str, float],
     warnings: Sequence[str],
 ) -> AuditReport:
-    """Verdicts from beliefs."""
     n, n_classes = posterior.calibrated.shape
     labels, n_choices = given.numbers, min(CHOICES, n_classes)
     right, odds = np.full(n, np.nan), np.full(n, np.nan)
     choices, choice_probs = np.zeros((n, n_choices), np.int64), np.zeros((n, n_choices))
-    joint = np.zeros((n_classes, n_classes))  # true, given
-    for part in posterior.parts():
+    joint = np.zeros((n_classes, n_classes))  # expected rows [true, given]
+    for part in posterior.batches():
         q = posterior.probabilities(part)
-        choices[part], choice_probs[part] = largest(q, n_choices)
+        choices[part], choice_probs[part] = _top_k(q, n_choices)
         own = np.flatnonzero(labels[part] >= 0)
         of_label = q[own, labels[part][own]]
         q_others = q[own].copy()
@@ -91,7 +92,7 @@ def report_of(
         joint += sums_by(labels[at], q[own], n_classes).T
     labeled = labels >= 0
     rate = float(1 - right[labeled].mean())
-    estimates = {"posterior": rate, **other_estimates(posterior, predicted, views), **more}
+    estimates = {"posterior": rate, **_noise_rates(posterior, predicted, views), **more}
     low, high = plausible_range(estimates, int(labeled.sum()))
     true_rows = joint.sum(axis=1, keepdims=True)
     transition = (joint + 1e-9 * np.eye(n_classes)) / (true_rows + 1e-9)
@@ -102,13 +103,13 @@ def report_of(
         given=labels,
         suggested=suggested,
         predicted=predicted,
-        given_label=given.in_own_words(labels),
-        suggested_label=given.in_own_words(suggested),
-        predicted_label=given.in_own_words(predicted),
+        given_label=given.as_given(labels),
+        suggested_label=given.as_given(suggested),
+        predicted_label=given.as_given(predicted),
         label_right_prob=right,
         suggested_prob=choice_probs[:, 0],
         margin=posterior.margin,
-        rank=ranked(odds, posterior.margin),
+        rank=_suspect_rank(odds, posterior.margin),
         is_label_issue=labeled & (suggested != labels),
         difficulty=posterior.difficulty,
         choices=choices,
@@ -120,22 +121,22 @@ def report_of(
         transition_matrix=transition,
         class_error=np.where(class_rows > 0, 1 - np.diag(joint) / np.maximum(class_rows, 1e-12), np.nan),
         class_rows=np.rint(class_rows).astype(np.int64),
-        confused=confusions(joint, given.classes),
-        warnings=(*warnings, *warnings_about(transition, labels, predicted, views, given.classes)),
+        confused=_top_confusions(joint, given.classes),
+        warnings=(*warnings, *find_warnings(transition, labels, predicted, views, given.classes)),
         evidence=evidence,
     )
 
 
-def largest(q: Floats, count: int) -> tuple[Integers, Floats]:
-    """The columns of the largest values of each row, largest first, and the values."""
+def _top_k(q: Floats, count: int) -> tuple[Integers, Floats]:
+    """Columns and values of the largest entries of each row, largest first."""
     some = np.argpartition(-q, count - 1, axis=1)[:, :count]
     values = np.take_along_axis(q, some, axis=1)
     order = np.argsort(-values, axis=1, kind="stable")
     return np.take_along_axis(some, order, axis=1), np.take_along_axis(values, order, axis=1)
 
 
-def ranked(odds: Floats, margin: Floats) -> Integers:
-    """1 for the lowest odds that the label is right, margins decide between equals; 0 where there is no label."""
+def _suspect_rank(odds: Floats, margin: Floats) -> Integers:
+    """1 for the lowest odds that the label is correct, ties broken by the margin; 0 for unlabeled rows."""
     labeled = np.flatnonzero(~np.isnan(odds))
     order = labeled[np.lexsort((margin[labeled], odds[labeled]))]
     out = np.zeros(len(odds), np.int64)
@@ -143,16 +144,17 @@ def ranked(odds: Floats, margin: Floats) -> Integers:
     return out
 
 
-def other_estimates(posterior: Posterior, predicted: Integers, views: Mapping[str, Integers]) -> dict[str, float]:
-    """Noise rates by name, of labeled rows."""
+def _noise_rates(posterior: Posterior, predicted: Integers, views: Mapping[str, Integers]) -> dict[str, float]:
+    """Further estimates of the noise rate of labeled rows, by name."""
     rows = np.flatnonzero(posterior.labels >= 0)
-    labels, ours = posterior.labels[rows], posterior.predicted[rows]
+    labels, adjusted = posterior.labels[rows], posterior.predicted[rows]
+    disagrees = adjusted != labels
     out = {
-        "disagreement": float((ours != labels).mean()),
-        # Confident learning's count: sure rows whose label is neither our prediction nor the network's own.
-        "confident": float((posterior.sure[rows] & (ours != labels) & (predicted[rows] != labels)).mean()),
+        "disagreement": float(disagrees.mean()),
+        # Confident learning's count: confident rows whose label is predicted neither with nor without thresholds.
+        "confident": float((posterior.confident[rows] & disagrees & (predicted[rows] != labels)).mean()),
     }
-    some = fitted_rows(rows, posterior.calibrated.shape[1])
+    some = subsample(rows, posterior.calibrated.shape[1])
     out["transition"] = transition_em(posterior.clean(some), posterior.labels[some])[0]
     if views:
         votes = [posterior.predicted[some], *(view[some] for view in views.values())]
@@ -160,8 +162,8 @@ def other_estimates(posterior: Posterior, predicted: Integers, views: Mapping[st
     return out
 
 
-def confusions(joint: Floats, classes: tuple[str, ...]) -> tuple[Confusion, ...]:
-    """The pairs with most expected rows, half a row or more."""
+def _top_confusions(joint: Floats, classes: tuple[str, ...]) -> tuple[Confusion, ...]:
+    """The pairs of classes with the most expected rows, at least half a row."""
     off = joint * (1 - np.eye(len(joint)))
     best = np.argsort(-off, axis=None, kind="stable")[:CONFUSIONS]
     pairs: list[tuple[int, int]] = [divmod(int(cell), len(joint)) for cell in best]

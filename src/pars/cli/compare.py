@@ -149,7 +149,7 @@ def positive(text: str, where: str) -> float:
 
 def described(config: run.RunConfig, preset: str) -> tuple[dict[str, Any], str]:
     """What all runs share, for the file and in words."""
-    noise, budget = config.noise, config.train.budget
+    noise, budget = config.noise.resolved(), config.train.budget
     about = {"preset": preset, "data": config.data.name, "noise": noise.kind, "rate": noise.rate, "seed": config.seed}
     wrong = "labels as given" if noise.kind == "none" else f"{noise.kind} noise {noise_words(noise)}"
     cost = f", {budget:g} PFLOP each" if budget else ""

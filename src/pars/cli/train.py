@@ -85,7 +85,7 @@ def command(args: Sequence[str]) -> int:
 
     def work() -> int:
         result = run.train(config, out, callback=show_progress(), title=name, log=say)
-        spent = report.flop_words(result["flop"], result["flop_by_stage"], budget)
+        spent = report.format_flop(result["flop"], result["flop_by_stage"], budget)
         say(f"run saved in {out}: {result['epochs']} epochs, {spent}")
         show(options.json, {"run": str(out), **result}, lambda: report.overview(report.read_run(out)))
         return 0

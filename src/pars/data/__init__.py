@@ -6,7 +6,7 @@ from pars.data.cifar import cifar10, cifar100
 from pars.data.cifar_n import human_labels
 from pars.data.class_labels import label_column
 from pars.data.column_encoder import ColumnEncoder
-from pars.data.columns import Columns, column_texts, frame_columns, is_frame, is_free_text, is_missing
+from pars.data.columns import Columns, column_texts, frame_columns, is_frame, is_free_text
 from pars.data.config import NAMES, DataConfig, data_root
 from pars.data.dataset import UNLABELED, Dataset, Inputs, Labels, Split, channel_statistics
 from pars.data.digits import digits
@@ -17,6 +17,7 @@ from pars.data.load import load, load_rows
 from pars.data.standardize import column_statistics, standardize, standardized
 from pars.data.subsets import Mask, holdout, labeled_rows, low_resource
 from pars.data.table import TABLES, Table, has_columns, read_columns, read_table
+from pars.missing import is_missing
 
 __all__ = [
     "IMAGE_SUFFIXES",

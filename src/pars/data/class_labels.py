@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from pars.data.columns import Columns, as_text, is_missing, shown
+from pars.data.columns import Columns, as_text, shown
 from pars.data.dataset import UNLABELED, Labels
 from pars.errors import UserError
+from pars.missing import is_missing
 
 Array = npt.NDArray[np.generic]
 NO_LABEL = ("", "-1")  # -1 in a column of names is written as text

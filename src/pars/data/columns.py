@@ -5,7 +5,6 @@ Frames are recognized by what they can do, not by their class: none of these lib
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pars.errors import UserError
+from pars.missing import is_missing
 
 Column = Sequence[object] | npt.NDArray[np.generic]
 NO_VALUE = frozenset({"", "na", "n/a", "nan", "<na>", "null", "none", "?", "-"})  # how tables write "not known"
@@ -86,19 +86,6 @@ def shown(names: Iterable[str]) -> str:
     listed = list(names)
     more = f", … ({len(listed) - SHOWN} more)" if len(listed) > SHOWN else ""
     return (", ".join(map(repr, listed[:SHOWN])) or "none") + more
-
-
-def is_missing(value: object) -> bool:
-    """None, NaN, pandas' NA and NaT, and the empty text.
-
-    >>> [is_missing(value) for value in (None, float("nan"), " ", "none", 0)]
-    [True, True, True, False, False]
-    """
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    if isinstance(value, str):
-        return not value.strip()
-    return isinstance(value, float | np.floating) and math.isnan(value)
 
 
 def as_text(value: object) -> str:

@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pars.data.columns import is_missing
 from pars.data.dataset import UNLABELED
 from pars.data.images import IMAGE_SUFFIXES
 from pars.data.table import Table
 from pars.errors import UserError
+from pars.missing import is_missing
 
 log = logging.getLogger(__name__)
 

@@ -11,6 +11,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length
 
+from pars import missing as missing_values
 from pars.data import UNLABELED, Labels
 from pars.errors import UserError
 
@@ -72,7 +73,5 @@ def marked(given: npt.NDArray[Any], unlabeled: Any) -> npt.NDArray[np.bool_]:
 
 
 def is_missing(value: Any) -> bool:
-    """None, NaN, or the missing value of pandas."""
-    return (
-        value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
-    )
+    """None, NaN, or the missing value of pandas; an empty text is a label."""
+    return missing_values.is_missing(value, empty_text=False)

@@ -69,11 +69,11 @@ class Setting:
     @property
     def rate(self) -> float:
         """The nominal rate."""
-        return self.noise.rate if self.noise.kind != "none" else 0.0
+        return 0.0 if self.noise.is_none else self.noise.rate
 
     @property
     def asymmetric(self) -> bool:
-        return self.noise.kind not in ("none", "symmetric", "file")
+        return not self.noise.is_none and self.noise.kind not in ("symmetric", "file")
 
     @property
     def wrong(self) -> float:

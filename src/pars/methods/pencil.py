@@ -128,7 +128,7 @@ def published(setting: Setting) -> Recipe:
         return Recipe(PENCIL)
     if setting.data == "cifar100":
         lr, method = third_party(0.35), {"alpha": 0.1, "beta": 0.4, "lambda_labels": 1000.0}
-    elif setting.noise.kind == "none":
+    elif setting.noise.is_none:
         lr, method = third_party(0.02), {"alpha": 0.1, "beta": 0.8, "lambda_labels": 200.0}
     elif setting.asymmetric:
         lr, method = third_party(0.03), {"alpha": 0.0, "beta": 0.4, "lambda_labels": 4000.0}

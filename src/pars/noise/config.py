@@ -1,13 +1,13 @@
-"""The configuration of label noise, in a TOML file or as `--noise.kind symmetric --noise.rate 0.9`."""
+"""Configuration of label noise: a [noise] table in TOML, or flags such as `--noise.rate 0.9`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pars.errors import UserError
 
-Kind = Literal["none", "symmetric", "asymmetric", "pair", "matrix", "instance", "file"]
+Kind = Literal["auto", "none", "symmetric", "asymmetric", "pair", "matrix", "instance", "file"]
 Convention = Literal["inclusive", "exclusive"]
 AsymmetricMap = Literal["auto", "cifar10", "block", "superclass"]
 
@@ -17,11 +17,15 @@ KINDS_WITH_PATH = ("matrix", "file")
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseConfig:
-    """How labels are corrupted."""
+    """Which labels are made wrong, and how.
 
-    kind: Kind = "none"
-    """none | symmetric | asymmetric | pair (class i to i+1) | matrix (transition matrix) | instance (depends on the
-    inputs) | file (human labels)."""
+    >>> NoiseConfig(rate=0.5).kind, NoiseConfig().resolved().kind
+    ('symmetric', 'none')
+    """
+
+    kind: Kind = "auto"
+    """auto (symmetric if a rate is set, otherwise none) | none | symmetric | asymmetric | pair (i to i+1) |
+    matrix (of transitions) | instance (depends on the inputs) | file (labels people gave)."""
     rate: float = 0.0
     """Nominal fraction of corrupted labels; for symmetric, asymmetric, pair and instance noise."""
     convention: Convention = "inclusive"
@@ -42,15 +46,27 @@ class NoiseConfig:
         """Raise a UserError for values that are out of range or do not fit together."""
         if not 0 <= self.rate <= 1:  # false for NaN, too
             raise UserError(f"noise.rate must be between 0 and 1, not {self.rate}")
+        if self.kind == "auto" and self.rate > 0:
+            # Without a rate "auto" stays: a rate may still be laid over it, by a file or a flag. "none" is the user's.
+            object.__setattr__(self, "kind", "symmetric")
         if self.rate > 0 and self.kind not in KINDS_WITH_RATE:
             raise UserError(
-                f"noise.rate = {self.rate} has no effect with noise.kind = {self.kind!r}; "
-                f"leave it at 0 or choose noise.kind from: {', '.join(KINDS_WITH_RATE)}"
+                f"noise.rate = {self.rate} contradicts noise.kind = {self.kind!r}; set noise.rate to 0, "
+                f"or noise.kind to one of: {', '.join(KINDS_WITH_RATE)}"
             )
         if self.path is not None and self.kind not in KINDS_WITH_PATH:
             raise UserError(
-                f"noise.path = {self.path!r} has no effect with noise.kind = {self.kind!r}; "
-                f"it is for: {', '.join(KINDS_WITH_PATH)}"
+                f"noise.path = {self.path!r} is not used with noise.kind = {self.kind!r}; "
+                f"set noise.kind to one of: {', '.join(KINDS_WITH_PATH)}"
             )
         if self.kind == "matrix" and self.path is None:
             raise UserError("noise.kind = 'matrix' needs noise.path: a K x K transition matrix (.npy, .csv or .json)")
+
+    @property
+    def is_none(self) -> bool:
+        """Whether the labels stay as they are."""
+        return self.kind in ("auto", "none")
+
+    def resolved(self) -> NoiseConfig:
+        """Return the configuration with "auto" replaced, as run folders store it."""
+        return replace(self, kind="none") if self.is_none else self

@@ -43,8 +43,10 @@ def apply(
     if n_classes < 2 and config.kind in KINDS_WITH_RATE:
         raise UserError(f"noise.kind = {config.kind!r} needs at least 2 classes; the data has {n_classes}")
     if file_labels is not None and config.kind != "file":
-        raise UserError(f"file_labels need noise.kind = 'file', not {config.kind!r}")
-    if config.kind == "none":
+        raise UserError(
+            f"labels from a file were given, but noise.kind is {config.resolved().kind!r}; set it to 'file'"
+        )
+    if config.is_none:
         return NoisyLabels(labels, describe(labels, labels, n_classes, kind="none", rate=0.0))
     if config.kind == "file":
         given = _from_file(config, labels, n_classes, file_labels, classes)

@@ -1,19 +1,19 @@
-"""Pictures and text for people, made without torch; those of a run from its folder alone."""
+"""Plots and text for people, made without torch; those of a run from its folder alone."""
 
 from typing import TYPE_CHECKING
 
 from pars.lazy_package import import_lazily
-from pars.report.outcome import by_stage, flop_by_stage, flop_words, outcome
 from pars.report.read import Labels, RowRecord, Run, read_metrics, read_run
-from pars.report.summary import summary
-from pars.report.text import comparison_table, overview, sparkline
+from pars.report.summary import by_stage, flop_by_stage, outcome, summary
+from pars.report.text import budget_table, comparison_table, format_flop, overview, sparkline
 
 if TYPE_CHECKING:
-    from pars.report.compare import accuracy_over_flop, accuracy_over_flop_figure, budget_table
     from pars.report.figure import NothingToPlot
     from pars.report.plots import (
         accuracy_curves,
         accuracy_curves_figure,
+        accuracy_over_flop,
+        accuracy_over_flop_figure,
         comparison,
         comparison_figure,
         confidence_histograms,
@@ -43,7 +43,7 @@ __all__ = [
     "confidence_histograms_figure",
     "contact_sheet",
     "flop_by_stage",
-    "flop_words",
+    "format_flop",
     "outcome",
     "overview",
     "read_metrics",
@@ -58,10 +58,10 @@ __all__ = [
 import_lazily(
     __name__,
     {
-        "pars.report.compare": "accuracy_over_flop, accuracy_over_flop_figure, budget_table",
         "pars.report.figure": "NothingToPlot",
-        "pars.report.plots": "accuracy_curves, accuracy_curves_figure, comparison, comparison_figure, "
-        "confidence_histograms, confidence_histograms_figure, selection_curves, selection_curves_figure, write_plots",
+        "pars.report.plots": "accuracy_curves, accuracy_curves_figure, accuracy_over_flop, accuracy_over_flop_figure, "
+        "comparison, comparison_figure, confidence_histograms, confidence_histograms_figure, selection_curves, "
+        "selection_curves_figure, write_plots",
         "pars.report.sheet": "Tile, contact_sheet",
     },
 )

@@ -1,4 +1,4 @@
-"""A run folder as plain values: JSON, CSV, TOML and safetensors, read without torch and checked on the way in."""
+"""Read a run folder into plain values: TOML, JSON, CSV and safetensors, checked, without torch."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ ROW_KEYS = ("confidence", "predicted", "given_label_confidence")
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """The labels of labels.csv [n] as positions in `names`, -1 = none.
+    """The labels of labels.csv [n] as positions in `names`, -1 = unlabeled.
 
-    `names` are sorted: the file has no class numbers, so these need not be the network's.
+    `names` are sorted; labels.csv has no class numbers, so positions may differ from the network's classes.
     """
 
     names: tuple[str, ...]
@@ -43,73 +43,73 @@ class Labels:
         return self.given >= 0
 
     @property
-    def right(self) -> Mask:
-        """Rows whose label is known to be right; none where the truth is unknown."""
+    def correct(self) -> Mask:
+        """Rows whose label is known to be correct; none without true labels."""
         return self.labeled & (False if self.true is None else self.given == self.true)
 
     @property
     def wrong(self) -> Mask:
-        """Rows whose label is known to be wrong; none where the truth is unknown."""
+        """Rows whose label is known to be wrong; none without true labels."""
         return self.labeled & (False if self.true is None else (self.true >= 0) & (self.given != self.true))
 
 
 @dataclass(frozen=True, eq=False)
 class RowRecord:
-    """Predictions of the averaged network for each training row [n] at the end of a stage."""
+    """Predictions of the averaged weights for every training row [n] at the end of a stage."""
 
     epoch: int
     confidence: Floats  # probability of the most probable class
-    predicted: Integers  # the network's class number, not a position in `Labels.names`
-    given_label_confidence: Floats  # probability of the given label; means nothing for an unlabeled row
+    predicted: Integers  # class number of the network, not a position in `Labels.names`
+    given_label_confidence: Floats  # probability of the given label; undefined for unlabeled rows
 
     @property
     def agrees(self) -> Mask:
-        """Rows whose given label is the network's prediction (for unlabeled rows it means nothing)."""
+        """Rows whose given label is predicted; undefined for unlabeled rows."""
         return np.equal(self.given_label_confidence, self.confidence)
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Everything a run folder says, but for the weights."""
+    """The content of a run folder, except the weights."""
 
     path: Path
     config: Mapping[str, Any]
     noise: Mapping[str, Any]
     labels: Labels
     metrics: list[dict[str, Any]] = field(default_factory=list)  # one per epoch
-    stages: Mapping[str, RowRecord] = field(default_factory=dict)  # of the stages that ended, in their order
-    result: Mapping[str, Any] | None = None  # none = not finished
+    stages: Mapping[str, RowRecord] = field(default_factory=dict)  # of finished stages, in order
+    result: Mapping[str, Any] | None = None  # None = not finished
 
     @property
     def tau(self) -> float | None:
-        """The confidence above which a row is selected, where the method has one."""
+        """The confidence threshold of the method, above which a row is selected; None if it has none."""
         tau = self.config["method"].get("tau")
-        return float(tau) if is_number(tau) else None
+        return float(tau) if _is_number(tau) else None
 
 
 def read_run(path: Path) -> Run:
-    """Read a run, finished or not; a UserError names the file that is missing or damaged."""
+    """Return a run, finished or not. A UserError names the file that is missing or damaged."""
     if not path.is_dir():
         raise UserError(f"{path} is not a run: expected a folder")
     if not (path / "config.toml").exists():
         raise UserError(f"{path} is not a run: {path / 'config.toml'} is missing")
     check_run_format(path)
     result = path / "result.json"
-    labels = read_labels(path / "labels.csv")
-    records = {file: read_rows(file, len(labels.given)) for file in sorted(path.glob("rows-*.safetensors"))}
+    labels = _read_labels(path / "labels.csv")
+    records = {file: _read_rows(file, len(labels.given)) for file in sorted(path.glob("rows-*.safetensors"))}
     in_order = sorted(records.items(), key=lambda item: item[1].epoch)
     return Run(
         path=path,
-        config=read_config(path / "config.toml"),
-        noise=read_object(path / "noise.json", ("kind", "rate", "realized_rate", "n_labeled")),
+        config=_read_config(path / "config.toml"),
+        noise=_read_object(path / "noise.json", ("kind", "rate", "realized_rate", "n_labeled")),
         labels=labels,
         metrics=read_metrics(path / "metrics.jsonl"),
         stages={file.stem.removeprefix("rows-"): record for file, record in in_order},
-        result=read_object(result, ("epochs",)) if result.exists() else None,
+        result=_read_object(result, ("epochs",)) if result.exists() else None,
     )
 
 
-def read_text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8")
     except FileNotFoundError:
@@ -118,9 +118,9 @@ def read_text(path: Path) -> str:
         raise UserError(f"{path} cannot be read: {error}") from error
 
 
-def read_config(path: Path) -> dict[str, Any]:
+def _read_config(path: Path) -> dict[str, Any]:
     try:
-        config = tomllib.loads(read_text(path))
+        config = tomllib.loads(_read_text(path))
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{path} is not valid TOML: {error}") from error
     for table in TABLES:
@@ -129,12 +129,12 @@ def read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def read_object(path: Path, keys: tuple[str, ...]) -> dict[str, Any]:
+def _read_object(path: Path, keys: tuple[str, ...]) -> dict[str, Any]:
     """A JSON object with at least these keys."""
-    return checked_object(read_text(path), keys, str(path))
+    return _checked_object(_read_text(path), keys, str(path))
 
 
-def checked_object(text: str, keys: tuple[str, ...], where: str) -> dict[str, Any]:
+def _checked_object(text: str, keys: tuple[str, ...], where: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
@@ -148,44 +148,47 @@ def checked_object(text: str, keys: tuple[str, ...], where: str) -> dict[str, An
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The epochs so far: none before the first has ended; a last line without its end was cut off and is not one."""
+    """Return the epochs logged so far.
+
+    A missing file holds no epochs. An incomplete last line, left by a run that was killed, is ignored.
+    """
     if not path.exists():
         return []
-    lines = [line for line in read_text(path).split("\n")[:-1] if line.strip()]
-    return [checked_epoch(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
+    lines = [line for line in _read_text(path).split("\n")[:-1] if line.strip()]
+    return [_checked_epoch(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
 
 
-def checked_epoch(text: str, where: str) -> dict[str, Any]:
-    line = checked_object(text, EPOCH_KEYS, where)
+def _checked_epoch(text: str, where: str) -> dict[str, Any]:
+    line = _checked_object(text, EPOCH_KEYS, where)
     for split in ("test", "holdout"):
         accuracies = line.get(split, {"raw": 0.0, "ema": 0.0})
-        is_right = isinstance(accuracies, dict) and {"raw", "ema"} <= accuracies.keys()
-        if not (is_right and all(map(is_number, accuracies.values()))):
+        valid = isinstance(accuracies, dict) and {"raw", "ema"} <= accuracies.keys()
+        if not (valid and all(map(_is_number, accuracies.values()))):
             raise UserError(f"{where}: {split} is {accuracies!r}, expected numbers raw and ema")
-    if not all(is_number(line[key]) for key in ("epoch", "images", "flop")):
+    if not all(_is_number(line[key]) for key in ("epoch", "images", "flop")):
         raise UserError(f"{where}: epoch, images and flop must be numbers")
     selections = line["selection"]
-    if not (isinstance(selections, dict) and all(is_selection(value) for value in selections.values())):
+    if not (isinstance(selections, dict) and all(_is_selection(value) for value in selections.values())):
         raise UserError(f"{where}: selection is {selections!r}, expected objects with rows, selected and unselected")
     return line
 
 
-def is_number(value: object) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def is_selection(value: object) -> bool:
+def _is_selection(value: object) -> bool:
     return (
         isinstance(value, dict)
         and {"rows", "selected", "unselected"} <= value.keys()
-        and all(map(is_number, value.values()))
+        and all(map(_is_number, value.values()))
     )
 
 
-def read_labels(path: Path) -> Labels:
-    """labels.csv: `row,given` or `row,given,true` by class name, an empty name = no label."""
-    # csv needs the text with its own line ends: a class name may hold one.
-    text = io.StringIO(read_text(path), newline="")
+def _read_labels(path: Path) -> Labels:
+    """labels.csv: `row,given` or `row,given,true` with class names, an empty name = unlabeled."""
+    # Keep line ends as they are: a class name may contain one.
+    text = io.StringIO(_read_text(path), newline="")
     try:
         header, *lines = list(csv.reader(text)) or [[]]
     except csv.Error as error:
@@ -202,8 +205,8 @@ def read_labels(path: Path) -> Labels:
     return Labels(names, numbers[0], numbers[1] if len(numbers) > 1 else None)
 
 
-def read_rows(path: Path, n_rows: int) -> RowRecord:
-    """The record of a stage end, one entry per row of labels.csv."""
+def _read_rows(path: Path, n_rows: int) -> RowRecord:
+    """The predictions at the end of a stage, one per row of labels.csv."""
     arrays, note = read_arrays(path, ROW_KEYS)
     confidence, predicted, given = (arrays[key] for key in ROW_KEYS)
     if type(epoch := note.get("epoch")) is not int:
@@ -212,5 +215,5 @@ def read_rows(path: Path, n_rows: int) -> RowRecord:
         if values.shape != (n_rows,):
             raise UserError(f"{path}: {key} has shape {list(values.shape)}, labels.csv has {n_rows} rows")
         if key != "predicted" and not ((values >= 0) & (values < 1.001)).all():  # false for NaN, too
-            raise UserError(f"{path}: {key} holds values that are no probabilities, expected 0 to 1")
+            raise UserError(f"{path}: {key} has values that are not probabilities, expected 0 to 1")
     return RowRecord(epoch, confidence.astype(np.float32), predicted.astype(np.int64), given.astype(np.float32))

@@ -64,7 +64,7 @@ def cifar100_fast(noise: NoiseConfig, method: str | None = None) -> RunConfig:
 
 def cifar10n_fast(noise: NoiseConfig, method: str | None = None) -> RunConfig:
     """CIFAR-10 with the labels people gave (CIFAR-10N, `worse` unless noise is named), fast as cifar10-fast."""
-    return cifar10_fast(CIFAR10N if noise.kind == "none" else noise, method)
+    return cifar10_fast(CIFAR10N if noise.is_none else noise, method)
 
 
 def cifar10_few_labels_fast(noise: NoiseConfig, method: str | None = None) -> RunConfig:

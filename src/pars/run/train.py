@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -184,8 +184,9 @@ def _finish(trainer: Trainer, config: RunConfig) -> Trained:
 
 
 def canonical(config: RunConfig) -> RunConfig:
-    """The configuration as its run folder has it: plain values, absolute paths."""
-    return with_absolute_paths(toml.conforming(config))
+    """The configuration as its run folder has it: plain values, absolute paths, the kind of noise spelled out."""
+    checked = toml.conforming(config)
+    return with_absolute_paths(replace(checked, noise=checked.noise.resolved()))
 
 
 def build_trainer(

@@ -65,7 +65,7 @@ def load_training_data(config: RunConfig, dataset: Dataset | None = None) -> Tra
     if loaded.test is not None and not (loaded.test.labels >= 0).any():
         loaded = replace(loaded, test=None)  # nothing to compare with
     noisy = corrupted(config, loaded)
-    true = loaded.train.labels if loaded.train.true_labels is None and config.noise.kind != "none" else None
+    true = loaded.train.labels if loaded.train.true_labels is None and not config.noise.is_none else None
     with_noise = loaded.with_labels(noisy.labels, loaded.train.true_labels if true is None else true)
     data.check_split(with_noise.train, with_noise.n_classes, f"{loaded.name} (training)", training=True)
     held_out = data.holdout(noisy.labels, config.data.holdout, config.seed)
@@ -95,7 +95,7 @@ def check_dataset(dataset: Dataset) -> None:
 def corrupted(config: RunConfig, dataset: Dataset) -> noise.NoisyLabels:
     """The given labels of the training rows, made wrong as configured; rows without a label keep none."""
     train, n_classes = dataset.train, dataset.n_classes
-    if config.noise.kind == "none":
+    if config.noise.is_none:
         # The labels are as they came: only say how wrong, where that is known.
         return noise.NoisyLabels(train.labels, noise.describe(train.true_labels, train.labels, n_classes, kind="none"))
     noisy = noise.apply(
