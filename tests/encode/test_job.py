@@ -45,7 +45,7 @@ def pictures(n: int, seed: int = 0) -> Table:
 
 
 class StopAfter:
-    """Stops a job after so many batches."""
+    """Stops a job after a number of batches."""
 
     def __init__(self, batches: int) -> None:
         self.left = batches

@@ -1,4 +1,4 @@
-"""Configs, files, records, and what is said about wrong ones."""
+"""Configs, files, records, and messages about wrong ones."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_matrix_from_a_file_is_followed(tmp_path: Path, suffix: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("matrix", "said"),
+    ("matrix", "message"),
     [
         ([[0.5, 0.5], [0.5, 0.5]], r"3 classes must have shape \(3, 3\), not \(2, 2\)"),
         ([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], r"not \(2, 3\)"),
@@ -121,15 +121,15 @@ def test_a_matrix_from_a_file_is_followed(tmp_path: Path, suffix: str) -> None:
         ([["a", "b", "c"]] * 3, r"must contain numbers"),
     ],
 )
-def test_a_wrong_matrix_is_explained(tmp_path: Path, matrix: object, said: str) -> None:
+def test_a_wrong_matrix_is_explained(tmp_path: Path, matrix: object, message: str) -> None:
     path = write(tmp_path / "t.npy", matrix)
-    with pytest.raises(UserError, match=said) as error:
+    with pytest.raises(UserError, match=message) as error:
         apply(NoiseConfig(kind="matrix", path=path), TRUE, 3, seed=0)
     assert path in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("absent.npy", None, "file not found"),
         ("t.pt", b"x", "must end in one of: .npy, .csv, .json"),
@@ -144,10 +144,10 @@ def test_a_wrong_matrix_is_explained(tmp_path: Path, matrix: object, said: str) 
         ("t.npy", HUGE, "cannot be read as npy"),
     ],
 )
-def test_an_unreadable_file_is_explained(tmp_path: Path, name: str, content: bytes | None, said: str) -> None:
+def test_an_unreadable_file_is_explained(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
     if content is not None:
         (tmp_path / name).write_bytes(content)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         apply(NoiseConfig(kind="matrix", path=str(tmp_path / name)), TRUE, 3, seed=0)
 
 
@@ -172,7 +172,7 @@ def test_file_labels_do_not_label_withheld_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "said"),
+    ("labels", "message"),
     [
         ([0, 1, 2], "3 labels for 6 rows"),
         ([0, 1, 2, 0, 3, 2], "row 4 is 3; labels go from 0 to 2"),
@@ -181,8 +181,8 @@ def test_file_labels_do_not_label_withheld_rows() -> None:
         ([[0], [1]], "must be class numbers"),
     ],
 )
-def test_wrong_file_labels_are_explained(labels: list[int], said: str) -> None:
-    with pytest.raises(UserError, match=said):
+def test_wrong_file_labels_are_explained(labels: list[int], message: str) -> None:
+    with pytest.raises(UserError, match=message):
         apply(NoiseConfig(kind="file"), TRUE, 3, seed=0, file_labels=labels)
 
 
@@ -225,7 +225,7 @@ def test_wrong_true_labels_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"kind": "symmetric", "rate": 1.5}, r"noise.rate must be between 0 and 1, not 1.5"),
         ({"kind": "symmetric", "rate": -0.1}, r"not -0.1"),
@@ -238,8 +238,8 @@ def test_wrong_true_labels_are_named() -> None:
         ({"kind": "asymmetric", "rate": 0.4}, r"needs 10 classes \(cifar10\) or 100 \(block\), the data has 3"),
     ],
 )
-def test_a_wrong_config_is_explained(fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(UserError, match=said):
+def test_a_wrong_config_is_explained(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
         apply(NoiseConfig(**fields), TRUE, 3, seed=0)
 
 
