@@ -9,19 +9,26 @@ from scipy.optimize import minimize, minimize_scalar
 from sklearn.neighbors import NearestNeighbors
 
 from audit.worlds import world
-from pars.audit import neighbors, noise_model
+from pars.audit import noise_model, scoring
 from pars.audit.calibration import (
     class_thresholds,
-    evenly_spaced,
     label_temperature,
     log_probabilities,
     softmax,
+    subsample,
     temperature_for_confidence,
 )
-from pars.audit.neighbors import neighbor_votes
-from pars.audit.noise_model import NoiseModel, centers, fit_flip_probs, fit_noise_model, fit_rates
-from pars.audit.noise_rate import dawid_skene, transition_em
+from pars.audit.noise_model import (
+    CENTERS,
+    NoiseModel,
+    dawid_skene,
+    fit_flip_probs,
+    fit_noise_model,
+    fit_rates,
+    transition_em,
+)
 from pars.audit.posterior import estimated_accuracy, label_margin, prediction_margin
+from pars.audit.scoring import neighbor_votes
 
 RNG = np.random.default_rng(0)
 
@@ -55,12 +62,12 @@ def test_a_matched_temperature_has_the_confidence_asked_for() -> None:
 
 def test_rates_are_those_of_a_penalized_logistic_regression() -> None:
     total = RNG.integers(0, 60, (noise_model.BINS, 3)).astype(float)
-    true = 1 / (1 + np.exp(-(np.array([-2.0, -1.0, 0.5]) + 1.5 * centers()[:, None])))
+    true = 1 / (1 + np.exp(-(np.array([-2.0, -1.0, 0.5]) + 1.5 * CENTERS[:, None])))
     wrong = RNG.binomial(total.astype(int), true).astype(float)
     mean = np.log((wrong.sum() + 0.5) / (total.sum() - wrong.sum() + 0.5))
 
     def loss(theta: np.typing.NDArray[np.float64]) -> float:
-        z = theta[:3] + theta[3] * centers()[:, None]
+        z = theta[:3] + theta[3] * CENTERS[:, None]
         likelihood = (wrong * z - total * np.logaddexp(0, z)).sum()
         return float(-likelihood + ((theta[:3] - mean) ** 2).sum() / 2 + theta[3] ** 2 / 18)
 
@@ -167,7 +174,7 @@ def test_three_independent_voters_give_the_noise_rate() -> None:
 
 @pytest.mark.parametrize("cells", [2**24, 700])
 def test_votes_of_neighbors_are_those_of_scikit_learn(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(neighbors, "CELLS", cells)
+    monkeypatch.setattr(scoring, "CELLS", cells)
     features, classes = RNG.standard_normal((90, 7)), RNG.integers(4, size=90)
     classes[::8] = -1
     votes = neighbor_votes(features, classes, n_classes=4, k=6)
@@ -180,7 +187,7 @@ def test_votes_of_neighbors_are_those_of_scikit_learn(cells: int, monkeypatch: p
 
 
 def test_of_many_rows_some_vote(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(neighbors, "VOTERS", 50)
+    monkeypatch.setattr(scoring, "VOTERS", 50)
     true = np.arange(300) % 3
     features = np.eye(3)[true] + 0.05 * RNG.standard_normal((300, 3))
     votes = neighbor_votes(features, true, n_classes=3, k=5)
@@ -198,5 +205,5 @@ def test_margins_by_hand() -> None:
 
 
 def test_spread_rows_are_evenly_spread() -> None:
-    assert evenly_spaced(np.arange(10), 4).tolist() == [0, 3, 6, 9]
-    assert evenly_spaced(np.arange(3), 4).tolist() == [0, 1, 2]
+    assert subsample(np.arange(10), 3, 4).tolist() == [0, 3, 6, 9]
+    assert subsample(np.arange(3), 3, 4).tolist() == [0, 1, 2]

@@ -3,7 +3,7 @@
 from pars.audit.export import FORMATS, Content, content_of_run, write_audit
 from pars.audit.from_run import audit_run, from_dynamics
 from pars.audit.report import AuditReport, Confusion, Review
-from pars.audit.score import score
+from pars.audit.scoring import score
 from pars.audit.verify import VerificationResult, VerificationSample
 
 __all__ = [

@@ -130,11 +130,7 @@ def log_sum_exp(values: Floats) -> Floats:
     return out
 
 
-def subsample(rows: Integers, n_classes: int) -> Integers:
-    """Return some of the rows, evenly spaced: enough to fit one number."""
-    return evenly_spaced(rows, max(1000, min(FITTED_ROWS, FITTED_CELLS // n_classes)))
-
-
-def evenly_spaced(rows: Integers, limit: int) -> Integers:
-    """Return at most `limit` of the rows, evenly spaced."""
+def subsample(rows: Integers, n_classes: int, limit: int | None = None) -> Integers:
+    """Return at most `limit` of the rows, evenly spaced; by default enough to fit one number."""
+    limit = max(1000, min(FITTED_ROWS, FITTED_CELLS // n_classes)) if limit is None else limit
     return rows if len(rows) <= limit else rows[np.linspace(0, len(rows) - 1, limit).astype(np.int64)]

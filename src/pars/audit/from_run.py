@@ -12,10 +12,9 @@ import numpy.typing as npt
 
 from pars.audit.calibration import Floats, Integers, calibrate, log_probabilities, log_sum_exp, softmax
 from pars.audit.check import Array, check_labels, check_probabilities
-from pars.audit.explain import percent
 from pars.audit.posterior import label_margin
-from pars.audit.report import AuditReport
-from pars.audit.score import score
+from pars.audit.report import AuditReport, percent
+from pars.audit.scoring import score
 from pars.errors import UserError
 from pars.files import read_arrays
 from pars.run_format import check_run_format

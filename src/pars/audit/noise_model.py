@@ -1,4 +1,4 @@
-"""Label noise that depends on the true class and on the difficulty of a row.
+"""A model of label noise that depends on the true class and on difficulty, and other estimators of the noise rate.
 
 P(given = k | true = j, difficulty u) = 1 - ε_j(u) if k = j, else ε_j(u)·M[j, k], with logit ε_j(u) = a_j + b·(u - ½).
 
@@ -9,6 +9,7 @@ rows, and its log-odds grow linearly with the rank.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,10 @@ DECONVOLUTIONS = 3
 PRIOR_VARIANCE_CLASS = 1.0  # of the log-odds a_j around their mean
 PRIOR_VARIANCE_SLOPE = 9.0
 CONCENTRATIONS = 10.0 ** np.arange(-1, 6.5, 0.5)
+CENTERS: Floats = (np.arange(BINS) + 0.5) / BINS - 0.5  # of the difficulty bins, minus ½
+RATE_STEPS = 60  # of EM, at most
+PRIOR_ROWS = 10.0  # strength of the Dirichlet prior of each row of T
+SLACK = 0.01  # added to the upper end: no estimator sees errors that annotators and the network share
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +38,7 @@ class NoiseModel:
 
     def rates(self, difficulty: Floats) -> Floats:
         """Return ε [n, K]: the probability that a row of this difficulty [n] is mislabeled, for each true class."""
-        return _logistic(self.a + self.b * centers()[:, None])[_bin_of(difficulty)]
+        return _logistic(self.a + self.b * CENTERS[:, None])[_bin_of(difficulty)]
 
     def likelihood(self, difficulty: Floats, labels: Integers) -> Floats:
         """Return P(given label | true class) [n, K] of labeled rows with this difficulty [n] and labels [n]."""
@@ -90,7 +95,7 @@ def fit_rates(total: Floats, wrong: Floats) -> tuple[Floats, float]:
     total, wrong [bins, K]: expected counts of rows and of wrong labels. Priors: a_j around the mean of all classes
     (which has half a wrong label added to one row), b around zero.
     """
-    x = centers()[:, None]
+    x = CENTERS[:, None]
     share = (wrong.sum() + 0.5) / (total.sum() + 1)
     mean = float(np.log(share / (1 - share)))
     a, b = np.full(total.shape[1], mean), 0.0
@@ -139,12 +144,69 @@ def _bin_of(difficulty: Floats) -> Integers:
     return np.minimum((difficulty * BINS).astype(np.int64), BINS - 1)
 
 
-def centers() -> Floats:
-    """Return the centers [bins] of the difficulty bins, minus ½."""
-    out: Floats = (np.arange(BINS) + 0.5) / BINS - 0.5
-    return out
-
-
 def _logistic(x: Floats) -> Floats:
     out: Floats = 1 / (1 + np.exp(-np.clip(x, -30, 30)))
     return out
+
+
+def transition_em(clean: Floats, labels: Integers) -> tuple[float, Floats]:
+    """Return the noise rate and the transition matrix T[j, k] = P(given k | true j), fitted by EM.
+
+    clean [n, K]: class probabilities without the label; labels [n].
+    E step: q_i[j] ∝ clean_i[j]·T[j, y_i]. M step: T from expected counts and a Dirichlet prior whose diagonal is the
+    fraction of correct labels in the last step, the rest distributed as the given labels.
+    """
+    n, n_classes = clean.shape
+    rows = np.arange(n)
+    given = (np.bincount(labels, minlength=n_classes) + 1) / (n + n_classes)
+    transition = np.full((n_classes, n_classes), 0.2 / (n_classes - 1))
+    np.fill_diagonal(transition, 0.8)
+    right = 0.8
+    for _ in range(RATE_STEPS):
+        q = clean * transition[:, labels].T
+        q /= np.maximum(q.sum(axis=1, keepdims=True), 1e-300)
+        before, right = right, float(q[rows, labels].mean())
+        counts = sums_by(labels, q, n_classes).T + PRIOR_ROWS * (right * np.eye(n_classes) + (1 - right) * given)
+        transition = counts / counts.sum(axis=1, keepdims=True)
+        if abs(right - before) < 1e-6:
+            break
+    return 1 - right, transition
+
+
+def dawid_skene(labels: Integers, views: Sequence[Integers], n_classes: int) -> float:
+    """Return the noise rate by Dawid & Skene (1979), with the given labels as one of the annotators.
+
+    labels [m] and views [m] each: class numbers, none missing. Every annotator has a confusion matrix; the posterior is
+    initialized by majority vote.
+    """
+    votes = [labels, *views]
+    rows = np.arange(len(labels))
+    q = np.full((len(labels), n_classes), 1e-3)
+    for vote in votes:
+        q[rows, vote] += 1 / len(votes)
+    q /= q.sum(axis=1, keepdims=True)
+    for _ in range(RATE_STEPS):
+        prior = q.mean(axis=0) + 1e-9
+        log_q = np.tile(np.log(prior), (len(rows), 1))
+        for vote in votes:
+            # The prior adds two correct votes per class.
+            counts = sums_by(vote, q, n_classes).T + 1.0 / n_classes + 2 * np.eye(n_classes)
+            log_q += np.log(counts / counts.sum(axis=1, keepdims=True))[:, vote].T
+        log_q -= log_q.max(axis=1, keepdims=True)
+        before, q = q, np.exp(log_q)
+        q /= q.sum(axis=1, keepdims=True)
+        if abs(q - before).max() < 1e-4:
+            break
+    return float(1 - q[rows, labels].mean())
+
+
+def plausible_range(estimates: dict[str, float], n: int) -> tuple[float, float]:
+    """Return the range of the estimates, widened by two standard errors (n rows) and a slack at the upper end.
+
+    It is not a confidence interval: a bias that all estimators share stays invisible. The confident count
+    underestimates; disagreement overestimates by the errors of the network, and misses errors that annotators and the
+    network share.
+    """
+    ends = np.array([min(estimates.values()), max(estimates.values())])
+    errors = 2 * np.sqrt(np.maximum(ends * (1 - ends), 1 / n) / n)
+    return max(0.0, float(ends[0] - errors[0])), min(1.0, float(ends[1] + errors[1] + SLACK))

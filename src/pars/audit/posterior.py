@@ -27,7 +27,6 @@ from pars.audit.calibration import (
     best_temperature,
     calibrate,
     class_thresholds,
-    evenly_spaced,
     softmax,
     subsample,
     temperature_for_confidence,
@@ -83,7 +82,7 @@ def fit_posterior(log_p: Floats, labels: Integers) -> Posterior:
     fitted = confident & (labels >= 0)
     if fitted.sum() < FEWEST_CONFIDENT:
         fitted = labels >= 0
-    some = evenly_spaced(np.flatnonzero(fitted), max(FITTED_ROWS, CELLS // n_classes))
+    some = subsample(np.flatnonzero(fitted), n_classes, max(FITTED_ROWS, CELLS // n_classes))
     noise = fit_noise_model(softmax(comparable[some], CONFIDENT_TAU), labels[some], difficulty[some])
     tau = clean_temperature(calibrated, labels, difficulty, noise)
     margin = label_margin(comparable, labels)
