@@ -61,7 +61,7 @@ def test_a_wrong_setting_is_named(
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["train", "--noise.kind", "symetric"], "'symetric' for argument '--noise.kind'. Expected one of ('none', "),
+        (["train", "--noise.kind", "symetric"], "'symetric' for argument '--noise.kind'. Expected one of ('auto', "),
         (["train", "--train.epochs", "two"], "'two'; expected --train.epochs INT; see pars train --help"),
         (["train", "--train.epoch", "3"], "--train.epoch, 3; expected --train.epochs INT"),
         (["train", "--preset"], "argument --preset: expected one argument"),

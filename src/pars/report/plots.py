@@ -143,7 +143,8 @@ def _mark_threshold(axes: Axes, tau: float, confidence: Floats, groups: Sequence
     ]
     text = "\n".join([f"confidence > τ = {tau:g}:", *above])
     place: dict[str, Any] = {"x": 0.02, "ha": "left"} if tau > 0.5 else {"x": 0.98, "ha": "right"}
-    axes.text(y=0.98, s=text, transform=axes.transAxes, va="top", fontsize=8.5, **place)
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # hides the line where the text crosses it
+    axes.text(y=0.98, s=text, transform=axes.transAxes, va="top", fontsize=8.5, bbox=box, **place)
     # The text stands above the bars.
     axes.set_ylim(top=(1.25 + 0.07 * len(above)) * axes.get_ylim()[1])
 
