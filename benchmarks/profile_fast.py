@@ -35,8 +35,7 @@ from torch import Tensor
 
 from pars import data, run
 from pars.engine import Trainer, keep_freed_memory
-from pars.engine import learner as learner_module
-from pars.engine.batches import EVALUATION_BATCH, Feed
+from pars.engine.batches import EVALUATION_BATCH, Feed, Order
 from pars.engine.dynamics import Dynamics
 from pars.engine.evaluation import CALIBRATION_ROWS
 from pars.engine.stages import ScheduledStage
@@ -94,21 +93,21 @@ def watched(config: run.RunConfig, clock: Clock) -> Trainer:
             clock.watch(module, "forward", "forward")
         clock.watch(learner.optimizer, "step", "optimizer")
         clock.watch(learner.optimizer, "zero_grad", "optimizer")
-    clock.watch(learner_module, "update_average", "average")
+    clock.watch(torch, "_foreach_lerp_", "average")  # Muon does not use it
     clock.watch(Tensor, "backward", "backward")
-    clock.watch(Feed, "_view", "views")
+    clock.watch(Feed, "view", "views")
     return trainer
 
 
 def steps_of(trainer: Trainer, scheduled: ScheduledStage) -> Iterator[Callable[[], None]]:
     """The steps of a stage, one after the other, as the trainer takes them."""
     for epoch in range(scheduled.first_epoch, scheduled.first_epoch + scheduled.stage.epochs):
-        batches = {name: order.epoch(epoch) for name, order in scheduled.orders(trainer.state).items()}
+        orders = trainer.runner.layout.orders(scheduled.stage.draws, trainer.state)
         for step in range(trainer.steps):
 
-            def take(epoch: int = epoch, step: int = step, batches: dict[str, Any] = batches) -> None:
+            def take(epoch: int = epoch, step: int = step, orders: dict[str, Order] = orders) -> None:
                 trainer.epoch, trainer.step = epoch, step
-                trainer._run_step(scheduled, {name: of_name[step] for name, of_name in batches.items()})
+                trainer._run_step(scheduled, {name: order.batch(epoch, step) for name, order in orders.items()})
 
             yield take
 

@@ -82,12 +82,11 @@ class Ours:
                 self.watch(module)
 
     def epochs(self) -> Iterator[dict[str, Rows]]:
-        orders = self.stage.orders({})
+        orders = self.trainer.runner.layout.orders(self.stage.stage.draws, {})
         for epoch in range(self.stage.stage.epochs):
-            batches = {name: order.epoch(epoch) for name, order in orders.items()}
             for step in range(self.trainer.steps):
                 self.trainer.epoch, self.trainer.step = epoch, step
-                yield {name: of_name[step] for name, of_name in batches.items()}
+                yield {name: order.batch(epoch, step) for name, order in orders.items()}
 
     def watch(self, module: nn.Module) -> None:
         """Count the time of outermost forwards; backward is counted in `steps`."""

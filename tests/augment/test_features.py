@@ -13,7 +13,6 @@ from pars.augment import (
     ViewsConfig,
     build_views,
     gather_rows,
-    keep_mask,
     slice_params,
 )
 from pars.errors import UserError
@@ -37,14 +36,14 @@ def test_dropout_keeps_the_mean_and_has_the_variance_of_its_definition(p: float)
 
 
 def test_dropped_values_are_independent_between_neighbors() -> None:
-    keep = keep_mask(generator(0, "test"), (2000, 64), 0.4).astype(float) - 0.6
+    keep = FeatureDropout(dropout=0.4).draw(generator(0, "test"), 2000, (64,))["keep"].numpy() - 0.6
     for lag in (1, 2, 3, 4):
         assert abs((keep[:, lag:] * keep[:, :-lag]).mean()) < 5 * 0.24 / np.sqrt(keep.size - 2000 * lag)
 
 
 def test_a_mask_of_any_size_has_its_shape() -> None:
     for size in range(1, 10):
-        assert keep_mask(generator(0, "test"), (1, size), 0.5).shape == (1, size)
+        assert FeatureDropout(dropout=0.5).draw(generator(0, "test"), 1, (size,))["keep"].shape == (1, size)
 
 
 def test_noise_is_in_units_of_each_feature() -> None:

@@ -13,16 +13,11 @@ from hypothesis import strategies as st
 
 from pars import seeds
 from pars.engine import TrainConfig
-from pars.engine.batches import Order, lay_out, steps_in_epoch
-from pars.engine.stages import schedule
+from pars.engine.batches import Order, lay_out
 from pars.errors import UserError
-from pars.method_api import Draw, Losses, Stage, Step
+from pars.method_api import Draw
 
 deterministic = settings(derandomize=True, deadline=None, max_examples=60)
-
-
-def no_step(at: Step) -> Losses:
-    return {}
 
 
 def laid_out(
@@ -37,11 +32,14 @@ def laid_out(
 ) -> dict[str, Order]:
     """The batches of a stage on n labeled rows, then unlabeled ones; the last of them are held out."""
     assert pool in ("all", "labeled")
-    stage = Stage("main", 2, no_step, {"unlabeled": Draw("all" if pool == "all" else "labeled", ratio)})
+    draws = {"unlabeled": Draw("all" if pool == "all" else "labeled", ratio)}
     config = TrainConfig(epochs=2, batch_size=batch_size, steps_per_epoch=steps)
     labeled = np.arange(held_out, n)
-    (scheduled,) = schedule([stage], lay_out(labeled, np.arange(held_out, n + unlabeled), config, 3), 2)
-    return scheduled.orders({})
+    return lay_out(labeled, np.arange(held_out, n + unlabeled), config, 3).orders(draws, {})
+
+
+def epoch_of(order: Order, epoch: int) -> list[npt.NDArray[np.int64]]:
+    return [order.batch(epoch, step) for step in range(order.steps)]
 
 
 def counts(batches: Sequence[npt.NDArray[np.int64]]) -> Counter[int]:
@@ -51,7 +49,7 @@ def counts(batches: Sequence[npt.NDArray[np.int64]]) -> Counter[int]:
 @given(n=st.integers(1, 300), batch_size=st.integers(1, 128), epoch=st.integers(0, 50))
 @deterministic
 def test_an_epoch_is_one_pass_in_batches_of_equal_size(n: int, batch_size: int, epoch: int) -> None:
-    batches = laid_out(n, batch_size=batch_size)["labeled"].epoch(epoch)
+    batches = epoch_of(laid_out(n, batch_size=batch_size)["labeled"], epoch)
     sizes = [len(batch) for batch in batches]
     assert counts(batches) == Counter(range(n))
     assert max(sizes) - min(sizes) <= 1
@@ -63,8 +61,8 @@ def test_an_epoch_is_one_pass_in_batches_of_equal_size(n: int, batch_size: int, 
 @deterministic
 def test_a_three_times_larger_batch_is_three_whole_passes(n: int, batch_size: int) -> None:
     scheduled = laid_out(n, batch_size=batch_size)
-    batches = scheduled["unlabeled"].epoch(0)
-    assert len(batches) == len(scheduled["labeled"].epoch(0))
+    batches = epoch_of(scheduled["unlabeled"], 0)
+    assert len(batches) == len(epoch_of(scheduled["labeled"], 0))
     assert counts(batches) == Counter(dict.fromkeys(range(n), 3))
     assert max(map(len, batches)) - min(map(len, batches)) <= 1
     passes = np.concatenate(list(batches)).reshape(3, n)
@@ -73,23 +71,23 @@ def test_a_three_times_larger_batch_is_three_whole_passes(n: int, batch_size: in
 
 def test_a_given_number_of_steps_cycles_the_labeled_rows() -> None:
     scheduled = laid_out(40, batch_size=16, steps=11, unlabeled=500)
-    assert [len(batch) for batch in scheduled["labeled"].epoch(0)] == [16] * 11
-    assert set(counts(scheduled["labeled"].epoch(0)).values()) == {4, 5}  # 176 = 4 · 40 + 16
-    assert [len(batch) for batch in scheduled["unlabeled"].epoch(0)] == [48] * 11
-    assert set(counts(scheduled["unlabeled"].epoch(0)).values()) == {1}  # 528 of 540 rows
+    assert [len(batch) for batch in epoch_of(scheduled["labeled"], 0)] == [16] * 11
+    assert set(counts(epoch_of(scheduled["labeled"], 0)).values()) == {4, 5}  # 176 = 4 · 40 + 16
+    assert [len(batch) for batch in epoch_of(scheduled["unlabeled"], 0)] == [48] * 11
+    assert set(counts(epoch_of(scheduled["unlabeled"], 0)).values()) == {1}  # 528 of 540 rows
 
 
 def test_fewer_steps_than_a_pass_read_other_rows_each_epoch() -> None:
     order = laid_out(100, batch_size=10, steps=2)["labeled"]
-    assert set(counts(order.epoch(0)).values()) == {1}
-    assert len(set().union(*(counts(order.epoch(epoch)) for epoch in range(60)))) == 100
+    assert set(counts(epoch_of(order, 0)).values()) == {1}
+    assert len(set().union(*(counts(epoch_of(order, epoch)) for epoch in range(60)))) == 100
 
 
 def test_the_order_is_a_pure_function_of_seed_and_epoch() -> None:
     def flat(seed: int, stream: str, epoch: int) -> list[int]:
         order = Order(np.arange(50), seed, stream, 120, 7)
-        order.epoch(9)  # asking for another epoch first changes nothing
-        return [int(row) for row in np.concatenate(list(order.epoch(epoch)))]
+        epoch_of(order, 9)  # asking for another epoch first changes nothing
+        return [int(row) for row in np.concatenate(list(epoch_of(order, epoch)))]
 
     assert flat(1, "labeled", 4) == flat(1, "labeled", 4)
     others = [flat(2, "labeled", 4), flat(1, "unlabeled", 4), flat(1, "labeled", 5)]
@@ -99,7 +97,7 @@ def test_the_order_is_a_pure_function_of_seed_and_epoch() -> None:
 
 def test_every_row_comes_early_as_often_as_late() -> None:
     order = Order(np.arange(20), 0, "labeled", 20, 4)
-    firsts = Counter(row for epoch in range(2000) for row in order.epoch(epoch)[0].tolist())
+    firsts = Counter(row for epoch in range(2000) for row in order.batch(epoch, 0).tolist())
     assert min(firsts.values()) > 400  # 500 each on average, deviation 19
     assert max(firsts.values()) < 600
 
@@ -107,15 +105,15 @@ def test_every_row_comes_early_as_often_as_late() -> None:
 def test_pools_hold_what_they_say() -> None:
     scheduled = laid_out(60, batch_size=16, unlabeled=40, held_out=10)
     for epoch in range(4):
-        assert set(counts(scheduled["labeled"].epoch(epoch))) == set(range(10, 60))
-        assert set(counts(scheduled["unlabeled"].epoch(epoch))) == set(range(10, 100))
+        assert set(counts(epoch_of(scheduled["labeled"], epoch))) == set(range(10, 60))
+        assert set(counts(epoch_of(scheduled["unlabeled"], epoch))) == set(range(10, 100))
     own = laid_out(60, batch_size=16, unlabeled=40, pool="labeled")["unlabeled"]
-    assert set(counts(own.epoch(0))) == set(range(60))
+    assert set(counts(epoch_of(own, 0))) == set(range(60))
 
 
 def test_a_small_second_batch_still_has_two_rows() -> None:
     more = laid_out(8, batch_size=2, ratio=0.01)["unlabeled"]
-    assert [len(batch) for batch in more.epoch(0)] == [2] * 4  # BatchNorm needs two
+    assert [len(batch) for batch in epoch_of(more, 0)] == [2] * 4  # BatchNorm needs two
 
 
 def test_nothing_to_train_on_is_an_error() -> None:
@@ -123,29 +121,28 @@ def test_nothing_to_train_on_is_an_error() -> None:
         laid_out(0, batch_size=4, unlabeled=9)
 
 
-def test_steps_in_an_epoch_of_the_papers_settings() -> None:
-    assert steps_in_epoch(50_000, 128, None) == 391
-    assert steps_in_epoch(4_000, 128, 391) == 391
+@pytest.mark.parametrize(("n", "steps"), [(50_000, None), (4_000, 391)])
+def test_steps_in_an_epoch_of_the_papers_settings(n: int, steps: int | None) -> None:
+    rows = np.arange(n)
+    assert lay_out(rows, rows, TrainConfig(batch_size=128, steps_per_epoch=steps), 0).steps == 391
 
 
 def test_batches_are_cut_from_the_passes_laid_end_to_end() -> None:
     order = Order(np.arange(7), 5, "unlabeled", 24, 5)
     passes = [np.arange(7)[seeds.generator(5, "order/more", 3, index).permutation(7)] for index in range(4)]
     whole = np.concatenate(passes)
-    batches = order.epoch(3)
     for step in (4, 0, 2, 1, 3):  # in any order, as after a resume
-        assert batches[step].tolist() == whole[step * 24 // 5 : (step + 1) * 24 // 5].tolist()
-    assert [b.tolist() for b in batches[1:3]] == [batches[1].tolist(), batches[2].tolist()]
-    assert len(list(batches)) == len(batches) == 5
+        assert order.batch(3, step).tolist() == whole[step * 24 // 5 : (step + 1) * 24 // 5].tolist()
+        assert order.batch(2, step).tolist() != order.batch(3, step).tolist()
 
 
 def test_an_epoch_of_any_length_is_not_built_at_once() -> None:
-    batches = laid_out(60, batch_size=16, steps=10**9)["labeled"].epoch(0)
-    assert len(batches) == 10**9
-    assert len(batches[10**9 - 1]) == 16
+    order = laid_out(60, batch_size=16, steps=10**9)["labeled"]
+    assert order.steps == 10**9
+    assert len(order.batch(0, 10**9 - 1)) == 16
 
 
 @pytest.mark.parametrize(("n", "batch_size", "smallest"), [(3, 2, 1), (4, 2, 2), (10, 4, 3), (6, 1, 1)])
 def test_the_smallest_batch_is_known_beforehand(n: int, batch_size: int, smallest: int) -> None:
     order = laid_out(n, batch_size=batch_size)["labeled"]
-    assert order.smallest == min(map(len, order.epoch(0))) == smallest
+    assert order.per_epoch // order.steps == min(map(len, epoch_of(order, 0))) == smallest

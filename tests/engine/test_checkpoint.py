@@ -13,18 +13,18 @@ from safetensors.torch import save_file
 from torch import nn
 
 from engine.helpers import assert_identical
+from pars.engine import TrainConfig
 from pars.engine.checkpoint import (
     check_state,
     load_module,
     load_optimizer,
     load_tensors,
-    module_tensors,
-    optimizer_tensors,
     read_position,
     save_tensors,
     with_prefix,
 )
 from pars.engine.evaluation import COUNTS
+from pars.engine.learner import Curve, Learner
 from pars.errors import UserError
 
 TENSORS = {
@@ -51,6 +51,10 @@ def test_tensors_and_note_survive_a_round_trip(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["x.safetensors"]
 
 
+def named(prefix: str, module: nn.Module) -> dict[str, torch.Tensor]:
+    return {f"{prefix}{name}": tensor for name, tensor in module.state_dict().items()}
+
+
 def without(tensors: dict[str, torch.Tensor], name: str) -> dict[str, torch.Tensor]:
     return {key: tensor for key, tensor in tensors.items() if key != name}
 
@@ -69,7 +73,7 @@ def test_a_network_with_tied_weights_survives_a_round_trip(tmp_path: Path) -> No
         return nn.Sequential(first, nn.ReLU(), last)
 
     module, other = tied(), tied()
-    save_tensors(tmp_path / "x", module_tensors("raw.0.", module), {})
+    save_tensors(tmp_path / "x", named("raw.0.", module), {})
     load_module("raw.0.", other, load_tensors(tmp_path / "x")[0], tmp_path / "x")
     assert_identical(module.state_dict(), other.state_dict())
 
@@ -128,7 +132,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
-    tensors = module_tensors("raw.0.", nn.Linear(3, 2))
+    tensors = named("raw.0.", nn.Linear(3, 2))
     with pytest.raises(UserError, match=r"(?s)where does not fit the network of its configuration.*size mismatch"):
         load_module("raw.0.", nn.Linear(4, 2), tensors, Path("where"))
     with pytest.raises(UserError, match="does not fit the network") as caught:
@@ -136,29 +140,26 @@ def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_a_restored_optimizer_takes_the_same_steps(momentum: float) -> None:
-    def step(module: nn.Module, optimizer: torch.optim.Optimizer, n: int) -> None:
-        for index in range(n):
-            torch.autograd.backward(module(torch.full((2, 3), index + 1.0)).square().mean())
-            optimizer.step()
-            optimizer.zero_grad()
-
-    def make() -> tuple[nn.Module, torch.optim.Optimizer]:
+@pytest.mark.parametrize("changes", [{"momentum": 0.0}, {"momentum": 0.9}, {"optimizer": "adam"}])
+def test_a_restored_optimizer_takes_the_same_steps(changes: dict[str, Any]) -> None:
+    def make() -> Learner:
         torch.manual_seed(0)
-        module = nn.Linear(3, 2)
-        return module, torch.optim.SGD(module.parameters(), lr=0.1, momentum=momentum)
+        return Learner(nn.Linear(3, 2), TrainConfig(lr=0.1, ema=0.9, **changes), torch.zeros(2, 3))
 
-    straight, optimizer = make()
-    step(straight, optimizer, 3)
-    resumed, other = make()
-    resumed.load_state_dict(straight.state_dict())
-    saved = {name: tensor.clone() for name, tensor in optimizer_tensors("o.", optimizer).items()}
-    load_optimizer("o.", other, saved, Path("where"))
-    step(straight, optimizer, 3)
-    step(resumed, other, 3)
-    assert_identical(resumed.state_dict(), straight.state_dict())
-    assert len(optimizer_tensors("o.", optimizer)) == (2 if momentum else 0)
+    def step(learner: Learner, n: int) -> None:
+        for index in range(n):
+            torch.autograd.backward(learner.net.module(torch.full((2, 3), index + 1.0)).square().mean())
+            learner.update(index, Curve(0, 3, 0))
+
+    straight, resumed = make(), make()
+    step(straight, 3)
+    saved = {name: tensor.clone() for name, tensor in straight.tensors(0).items()}
+    resumed.load(0, saved, (0, 0, 0), Path("where"))
+    step(straight, 3)
+    step(resumed, 3)
+    assert_identical(resumed.tensors(0), straight.tensors(0))
+    state = [name for name in saved if name.startswith("optimizer.0.")]
+    assert len(state) == (6 if "optimizer" in changes else 2 if changes["momentum"] else 0)
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,16 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
+from dataclasses import dataclass
 
 import pytest
 import torch
 
-from engine.helpers import Recorder, assert_identical, make_trainer, weights
+from engine.helpers import SHORT, Recorder, assert_identical, make_trainer, weights
+from pars import seeds
 from pars.engine import keep_freed_memory
-from pars.engine.device import seed_generators
+from pars.losses import cross_entropy
+from pars.method_api import Losses, Method, Stage, Step, Task
 from pars.methods import PARS
 
 METHOD = PARS(warm_up=1, tau=0.5)
@@ -47,12 +50,25 @@ def test_every_step_drops_other_units() -> None:
 
 
 def test_seeding_gives_the_numbers_of_torchs_own_seeding_and_leaves_nothing_behind() -> None:
+    drawn: list[torch.Tensor] = []
+
+    def step(at: Step) -> Losses:
+        drawn.append(torch.rand(5))
+        return {"ce": cross_entropy(at.net(at.batch.weak), at.batch.labels).mean()}
+
+    @dataclass(frozen=True, kw_only=True)
+    class Drawing(Method):
+        def stages(self, task: Task) -> tuple[Stage, ...]:
+            return (Stage("a", task.epochs, step),)
+
+    trainer = make_trainer(Drawing(), seed=3)
     waiting = len(torch.cuda._queued_calls)  # what torch would do if CUDA were started
-    seed_generators("cpu", 7)
-    ours = torch.rand(5)
+    trainer.run()
     assert len(torch.cuda._queued_calls) == waiting
-    torch.manual_seed(7)
-    assert torch.equal(torch.rand(5), ours)
+    assert len(drawn) == SHORT.epochs * trainer.steps
+    for number, found in enumerate(drawn):
+        torch.manual_seed(seeds.torch_seed(3, "torch", *divmod(number, trainer.steps)))
+        assert torch.equal(torch.rand(5), found)
 
 
 TOUCH = """

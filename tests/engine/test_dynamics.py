@@ -37,7 +37,8 @@ class Answers(Callback):
     def epoch(self, line: dict[str, Any]) -> None:
         assert self.trainer is not None
         feed, rows = self.trainer.feed, torch.arange(len(self.trainer.labels))
-        view = feed.weak(rows, "dynamics", line["epoch"] - 1, 0)  # all rows are one batch of this small problem
+        # All rows are one batch of this small problem.
+        view = feed.view(rows, "view/dynamics/weak", "weak", line["epoch"] - 1, 0)
         with torch.no_grad():
             answers = [net.average(view).double().softmax(dim=1).numpy() for net in self.trainer.nets]
         self.found.append(np.mean(answers, axis=0))

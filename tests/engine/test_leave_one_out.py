@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.linear_model import Ridge
 
-from pars.engine.leave_one_out import LARGEST, PENALTIES, SHARPNESS, Regression, Rows, leave_one_out
+from pars.engine.leave_one_out import LARGEST, PENALTIES, SHARPNESS, Regression, leave_one_out
 
 
 def some_rows(n: int, d: int, n_classes: int = 3, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -38,7 +38,7 @@ def refitted(
 def test_a_row_is_answered_as_by_a_regression_that_was_fitted_without_it(n: int, d: int, penalty: float) -> None:
     x, labels = some_rows(n, d)
     labels[3] = -1
-    regression = Regression.of(Rows(x, torch.nonzero(labels >= 0)[:, 0]), labels, 3)
+    regression = Regression(x, labels, 3)
     answers = regression.without_own(torch.arange(n), labels, penalty)
     np.testing.assert_allclose(answers.numpy(), refitted(x, labels, penalty), atol=1e-8)
 
@@ -79,6 +79,7 @@ def test_a_constant_feature_and_blocks_of_rows_change_nothing(monkeypatch: pytes
 
 def test_too_much_and_too_little_is_left_alone() -> None:
     x, labels = some_rows(20, 4)
+    assert leave_one_out(x.view(20, 1, 2, 2), labels, 3) is None  # images
     assert leave_one_out(torch.zeros(LARGEST + 1, LARGEST + 1), torch.zeros(LARGEST + 1, dtype=torch.int64), 2) is None
     labels[2:] = -1
     assert leave_one_out(x, labels, 3) is None

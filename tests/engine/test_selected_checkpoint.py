@@ -16,7 +16,7 @@ from torch import Tensor
 
 from engine.helpers import SHORT, Recorder, assert_identical, make_trainer, toy
 from pars.engine import RunFolder, Trainer
-from pars.engine.checkpoint import averaged_weights, load_tensors, prefers_earlier, save_tensors
+from pars.engine.checkpoint import load_tensors, prefers_earlier, save_tensors
 from pars.errors import UserError
 from pars.losses import cross_entropy
 from pars.method_api import Losses, Method, Stage, Step, Task
@@ -41,6 +41,12 @@ class Spoilt(Method):
         return {"ce": cross_entropy(at.net(at.batch.weak), (at.batch.labels + shift) % 3).mean()}
 
 
+def averaged_weights(trainer: Trainer) -> dict[str, Tensor]:
+    """A copy of the averaged weights, by the names of a model file."""
+    named = {name: t for index, of in enumerate(trainer.learners) for name, t in of.weights(index).items()}
+    return {name: tensor.clone() for name, tensor in named.items() if name.startswith("average.")}
+
+
 class Weights(Recorder):
     """Keeps a copy of the averaged weights of each epoch."""
 
@@ -52,7 +58,7 @@ class Weights(Recorder):
     def epoch(self, line: dict[str, Any]) -> None:
         super().epoch(line)
         assert self.trainer is not None
-        self.copies.append(averaged_weights(self.trainer.nets))
+        self.copies.append(averaged_weights(self.trainer))
 
 
 def watched(method: Method, select: str, epochs: int = 8, folder: Path | None = None) -> tuple[Trainer, Weights]:
@@ -67,7 +73,7 @@ def test_the_last_weights_stay_unless_asked_otherwise() -> None:
     trainer, seen = watched(Spoilt(), "last")
     trainer.run()
     assert trainer.selected is None
-    assert_identical(averaged_weights(trainer.nets), seen.copies[-1])
+    assert_identical(averaged_weights(trainer), seen.copies[-1])
     assert not any("selected" in line for line in seen.lines)
 
 
@@ -77,7 +83,7 @@ def test_a_stage_that_unlearns_is_undone() -> None:
     assert seen.lines[3]["holdout"]["ema"] > seen.lines[-1]["holdout"]["ema"]
     assert trainer.selected is not None
     assert (trainer.selected.stage, trainer.selected.epoch) == ("learn", 4)
-    assert_identical(averaged_weights(trainer.nets), seen.copies[3])
+    assert_identical(averaged_weights(trainer), seen.copies[3])
     assert [line.get("selected") for line in seen.lines] == [None, None, None, 4, None, None, None, 4]
 
 
@@ -86,7 +92,7 @@ def test_a_stage_that_goes_on_learning_is_selected() -> None:
     trainer.run()
     assert trainer.selected is not None
     assert (trainer.selected.stage, trainer.selected.epoch) == ("spoil", 8)
-    assert_identical(averaged_weights(trainer.nets), seen.copies[-1])
+    assert_identical(averaged_weights(trainer), seen.copies[-1])
 
 
 def test_of_all_epochs_the_last_best_one_is_selected() -> None:
@@ -95,7 +101,7 @@ def test_of_all_epochs_the_last_best_one_is_selected() -> None:
     accuracies = [line["holdout"]["ema"] for line in seen.lines]
     best = max(range(8), key=lambda epoch: (accuracies[epoch], epoch))
     assert best < 7
-    assert_identical(averaged_weights(trainer.nets), seen.copies[best])
+    assert_identical(averaged_weights(trainer), seen.copies[best])
     assert seen.lines[-1]["selected"] == best + 1
 
 

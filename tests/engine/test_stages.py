@@ -17,8 +17,6 @@ from engine.helpers import SHORT, Recorder, assert_identical, make_trainer, netw
 from engine.test_resume import STEPS, StopAt, outcome, trainer_in
 from engine.test_trainer import HELD
 from pars.engine import Interrupted, TrainConfig, Trainer, load_tensors
-from pars.engine.batches import lay_out
-from pars.engine.stages import schedule
 from pars.errors import UserError
 from pars.losses import cross_entropy, reduce
 from pars.method_api import Draw, Epoch, Losses, Method, Stage, State, Step, Task
@@ -127,7 +125,7 @@ def test_a_restarted_network_has_fresh_weights_a_fresh_average_and_no_momentum()
     alone = network()
     alone.load_state_dict(seen[4])
     at_step = make_trainer(Staged(laid=(Stage("a", 4, ce),)), data=toy(32))
-    batch = trainer.feed.batch("labeled", trainer.runner.schedule[1].orders({})["labeled"].epoch(2)[0], 2, 0)
+    batch = trainer.feed.batch("labeled", trainer.runner.layout.orders({}, {})["labeled"].batch(2, 0), 2, 0)
     cross_entropy(alone(batch.weak), batch.labels).mean().backward()  # type: ignore[no-untyped-call]
     rate = 0.1 * np.cos(7 * np.pi * (4 / 8) / 16)  # the curve of the run goes on
     for name, parameter in alone.named_parameters():
@@ -297,15 +295,15 @@ def test_a_network_without_head_or_fresh_weights_is_named() -> None:
 
 def test_stages_follow_each_other_and_empty_ones_are_left_out() -> None:
     stages = [Stage("a", 2, ce), Stage("b", 0, ce), Stage("c", 3, ce, {"all": Draw("all")})]
-    rows = np.arange(10)
-    out = schedule(stages, lay_out(rows, rows, TrainConfig(epochs=5), 0), 5)
-    assert [(s.stage.name, s.first_epoch, list(s.draws)) for s in out] == [
-        ("a", 0, ["labeled"]),
-        ("c", 2, ["labeled", "all"]),
+    runner = make_trainer(Staged(laid=tuple(stages)), config=replace(SHORT, epochs=5)).runner
+    found = [
+        (scheduled.stage.name, scheduled.first_epoch, list(runner.layout.orders(scheduled.stage.draws, {})))
+        for scheduled in runner.schedule
     ]
+    assert found == [("a", 0, ["labeled"]), ("c", 2, ["labeled", "all"])]
+    assert [runner.stage_of(epoch).stage.name for epoch in range(5)] == ["a", "a", "c", "c", "c"]
 
 
 def test_stages_that_do_not_add_up_are_an_error() -> None:
-    rows = np.arange(10)
     with pytest.raises(UserError, match=r"\[2, 2\] epochs, the run 5"):
-        schedule([Stage("a", 2, ce)] * 2, lay_out(rows, rows, TrainConfig(epochs=5), 0), 5)
+        make_trainer(Staged(laid=(Stage("a", 2, ce),) * 2), config=replace(SHORT, epochs=5))

@@ -78,7 +78,8 @@ def naive_sgd(data: Dataset, config: TrainConfig) -> tuple[dict[str, Tensor], di
     steps = math.ceil(len(data.train) / config.batch_size)
     order = Order(np.arange(len(data.train)), 0, "labeled", len(data.train), steps)
     for epoch in range(config.epochs):
-        for index, rows in enumerate(order.epoch(epoch)):
+        for index in range(steps):
+            rows = order.batch(epoch, index)
             logits = module(torch.from_numpy(data.train.inputs[rows]))
             loss = torch.nn.functional.cross_entropy(logits, torch.from_numpy(data.train.labels[rows]))
             gradients = torch.autograd.grad(loss, parameters)

@@ -9,7 +9,6 @@ import torch
 from engine.helpers import assert_identical
 from torch import Tensor, nn
 
-from pars.engine.learner import make_average
 from pars.method_api import Network
 
 A, B = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(1)).unbind()
@@ -26,7 +25,7 @@ def without_batch_norm() -> nn.Sequential:
 
 
 def network(module: nn.Module) -> Network:
-    return Network(module, make_average(module))
+    return Network(module, copy.deepcopy(module).eval().requires_grad_(False))
 
 
 def buffers(module: nn.Module) -> dict[str, Tensor]:
@@ -93,13 +92,3 @@ def test_work_is_counted_in_rows() -> None:
     net.predict(A)
     net.teacher(A[:5])
     assert (net.forwards, net.backwards) == (6 + 5, 18)
-
-
-def test_an_average_is_a_copy_that_is_never_trained() -> None:
-    module = with_batch_norm().train()
-    average = make_average(module)
-    assert not average.training
-    assert module.training
-    assert not any(p.requires_grad for p in average.parameters())
-    assert all(p.requires_grad for p in module.parameters())
-    assert_identical(average.state_dict(), module.state_dict())

@@ -79,8 +79,9 @@ def test_labels_become_the_mean_of_the_last_ten_outputs_of_training(step1: int, 
 
     def listen(module: nn.Module, inputs: Any, output: Tensor) -> None:
         if module.training and trainer.epoch < min(step1, epochs - 1):  # what the last epoch says comes too late
-            order = trainer.runner.stage_of(trainer.epoch).orders(trainer.state)["labeled"]
-            rows = order.epoch(trainer.epoch)[trainer.step]
+            stage = trainer.runner.stage_of(trainer.epoch).stage
+            order = trainer.runner.layout.orders(stage.draws, trainer.state)["labeled"]
+            rows = order.batch(trainer.epoch, trainer.step)
             for row, logits in zip(rows, output.detach(), strict=True):
                 said[row].append(logits.double().softmax(0))
 

@@ -169,7 +169,7 @@ def test_the_mixture_is_fitted_to_the_losses_of_labeled_rows_in_evaluation_mode(
     logits = copy.deepcopy(trainer.nets[0].module).eval()(trainer.inputs[rows]).detach().double()
     labels = trainer.labels[rows]
     losses = -logits.log_softmax(1)[torch.arange(len(rows)), labels]
-    trainer._begin_epoch(trainer.runner.stage_of(2))
+    trainer.runner.before_epoch(trainer.runner.stage_of(2), trainer.nets, 2)
     split = fit_beta_mixture(losses)
     assert_allclose(trainer.state["bounds"], split.bounds, rtol=1e-5)
     assert_allclose(trainer.state["table"], split.table.clamp(1e-4, 1 - 1e-4), rtol=1e-3)

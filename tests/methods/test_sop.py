@@ -122,7 +122,7 @@ def test_without_noise_vectors_it_is_cross_entropy_up_to_its_clamp() -> None:
 def test_noise_vectors_begin_tiny_by_the_run_s_seed_and_leave() -> None:
     def first(seed: int) -> dict[str, Tensor]:
         trainer = make_trainer(SOP(sigma=1e-8), seed=seed)
-        trainer._begin_epoch(trainer.runner.stage_of(0))
+        trainer.runner.before_epoch(trainer.runner.stage_of(0), trainer.nets, 0)
         return trainer.state
 
     state = first(0)

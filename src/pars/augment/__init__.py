@@ -26,7 +26,7 @@ torch.Size([2, 3, 32, 32])
 
 from pars.augment.config import ViewsConfig, build_views, caption
 from pars.augment.crop import CenterCrop, CropFlip, Cutout, PadMode, ResizedCrop, crop_flip, cut_out
-from pars.augment.features import CachedView, FeatureDropout, gather_rows, keep_mask
+from pars.augment.features import CachedView, FeatureDropout, gather_rows
 from pars.augment.light import Light, affine, affine_params
 from pars.augment.policies import AutoAugment, RandAugment
 from pars.augment.view import (
@@ -69,7 +69,6 @@ __all__ = [
     "crop_flip",
     "cut_out",
     "gather_rows",
-    "keep_mask",
     "slice_params",
     "to_device",
 ]

@@ -92,8 +92,7 @@ def build_views(
     >>> views.weak
     CropFlip(pad=1, flip=False, pad_mode='zero', size=None)
     """
-    _check_names(config, image)
-    _check_ranges(config)
+    _check_config(config, image)
     if image:
         _check_images(config, shape, mean, std)
     if config.mirror and not (image and config.weak != "none" and _flips(config, shape)):
@@ -109,23 +108,39 @@ def build_views(
             center=Identity() if config.size is None else CenterCrop(config.size),
             mirror=config.mirror,
         )
-    _check_features(config, shape, std, bank, cached)
+    return _feature_views(config, shape, std, bank, cached)
+
+
+def _feature_views(
+    config: ViewsConfig,
+    shape: tuple[int, ...],
+    std: Sequence[float],
+    bank: npt.NDArray[np.float32] | None,
+    cached: int,
+) -> Views:
+    if len(std) not in (0, *shape[:1]):
+        raise UserError(f"std has {len(std)} values for features of shape {list(shape)}")
+    if config.mix > 0 and (bank is None or bank.shape[1:] != shape or not len(bank)):
+        got = "none" if bank is None else f"shape {list(bank.shape)}"
+        raise UserError(f"views.mix = {config.mix} needs a bank of rows of shape {list(shape)} to mix with, got {got}")
+    for key, name in (("weak", config.weak), ("strong", config.strong)):
+        if name == "cached" and not cached:
+            raise UserError(
+                f"views.{key} is cached, but the data has no cached views; `pars encode --views N` makes them"
+            )
     feature_std = np.asarray(std, dtype=np.float32) if len(std) else None
-    weak_dropout = FeatureDropout(dropout=config.dropout_weak, feature_std=feature_std)
-    strong_dropout = FeatureDropout(
+    weak = FeatureDropout(dropout=config.dropout_weak, feature_std=feature_std)
+    strong = FeatureDropout(
         dropout=config.dropout_strong, noise=config.noise, mix=config.mix, feature_std=feature_std, bank=bank
     )
-    return Views(
-        weak=_feature_view(config.weak, weak_dropout, 0, cached // 2),
-        strong=_feature_view(config.strong, strong_dropout, cached // 2, cached // 2),
-        finish=AsFloat(),
-    )
-
-
-def _feature_view(name: str, dropout: FeatureDropout, first: int, count: int) -> View:
-    if name == "none":
-        return Identity()
-    return CachedView(first, count, dropout) if name == "cached" or (name == "auto" and count) else dropout
+    half = cached // 2
+    views: list[View] = []
+    for name, dropout, first in ((config.weak, weak, 0), (config.strong, strong, half)):
+        if name == "none":
+            views.append(Identity())
+        else:
+            views.append(CachedView(first, half, dropout) if name == "cached" or (name == "auto" and half) else dropout)
+    return Views(weak=views[0], strong=views[1], finish=AsFloat())
 
 
 def _flips(config: ViewsConfig, shape: tuple[int, ...]) -> bool:
@@ -164,14 +179,11 @@ def _strong_view(config: ViewsConfig, shape: tuple[int, ...], mean: tuple[float,
             return _crop(config, name, shape)
 
 
-def _check_names(config: ViewsConfig, image: bool) -> None:
+def _check_config(config: ViewsConfig, image: bool) -> None:
     for key, name in (("weak", config.weak), ("strong", config.strong)):
         if name in (_FEATURE_VIEWS if image else _IMAGE_VIEWS):
             kind, fitting = ("images", _IMAGE_VIEWS) if image else ("features", _FEATURE_VIEWS)
             raise UserError(f"views.{key}: {name} does not fit {kind}; choose from: auto, none, {', '.join(fitting)}")
-
-
-def _check_ranges(config: ViewsConfig) -> None:
     for key in ("dropout_weak", "dropout_strong"):
         if not 0 <= getattr(config, key) < 1:
             raise UserError(f"views.{key} must be in [0, 1), got {getattr(config, key)}")
@@ -184,25 +196,6 @@ def _check_ranges(config: ViewsConfig) -> None:
             raise UserError(f"views.{key} must be at most {most}, got {getattr(config, key)}")
     if not 0 <= config.mix <= 1:
         raise UserError(f"views.mix must be in [0, 1], got {config.mix}")
-
-
-def _check_features(
-    config: ViewsConfig,
-    shape: tuple[int, ...],
-    std: Sequence[float],
-    bank: npt.NDArray[np.float32] | None,
-    cached: int,
-) -> None:
-    if len(std) not in (0, *shape[:1]):
-        raise UserError(f"std has {len(std)} values for features of shape {list(shape)}")
-    if config.mix > 0 and (bank is None or bank.shape[1:] != shape or not len(bank)):
-        got = "none" if bank is None else f"shape {list(bank.shape)}"
-        raise UserError(f"views.mix = {config.mix} needs a bank of rows of shape {list(shape)} to mix with, got {got}")
-    for key, name in (("weak", config.weak), ("strong", config.strong)):
-        if name == "cached" and not cached:
-            raise UserError(
-                f"views.{key} is cached, but the data has no cached views; `pars encode --views N` makes them"
-            )
 
 
 def _check_images(config: ViewsConfig, shape: tuple[int, ...], mean: Sequence[float], std: Sequence[float]) -> None:

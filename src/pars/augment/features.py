@@ -50,7 +50,11 @@ class FeatureDropout:
             noise *= np.float32(self.noise) if self.feature_std is None else np.float32(self.noise) * self.feature_std
             params["noise"] = torch.from_numpy(noise)
         if self.dropout > 0:
-            params["keep"] = torch.from_numpy(keep_mask(rng, (n, *shape), self.dropout))
+            size = n * int(np.prod(shape))
+            # 64-bit words split in four: twice as fast as drawing 16-bit integers.
+            words = rng.integers(0, 2**64, -(-size // 4), dtype=np.uint64).astype("<u8", copy=False)
+            keep = words.view("<u2")[:size] >= _threshold(self.dropout)
+            params["keep"] = torch.from_numpy(keep.reshape(n, *shape))
         return params
 
     def apply(self, x: Tensor, params: Params) -> Tensor:
@@ -64,18 +68,6 @@ class FeatureDropout:
             # The fraction really kept is a multiple of 2^-16; dividing by it keeps the expectation exact.
             x = (x * (_LEVELS / (_LEVELS - _threshold(self.dropout)))).mul_(params["keep"])
         return x
-
-
-def keep_mask(rng: np.random.Generator, shape: tuple[int, ...], dropout: float) -> npt.NDArray[np.bool_]:
-    """Return a mask of the values to keep, each with probability 1 - dropout (to 2^-16).
-
-    >>> bool(keep_mask(np.random.default_rng(0), (3, 5), 0.0).all())
-    True
-    """
-    size = int(np.prod(shape))
-    # 64-bit words split in four: twice as fast as drawing 16-bit integers.
-    words = rng.integers(0, 2**64, -(-size // 4), dtype=np.uint64).astype("<u8", copy=False)
-    return (words.view("<u2")[:size] >= _threshold(dropout)).reshape(shape)
 
 
 def _threshold(dropout: float) -> int:

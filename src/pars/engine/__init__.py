@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING
 
 from pars.engine.config import CheckpointRule, TrainConfig
 from pars.engine.folder import RunFolder, locked, write_json
-from pars.engine.interrupt import Interrupted, catch_interrupt, resend_interrupt
-from pars.engine.progress import Callback, show_progress
+from pars.engine.terminal import Callback, Interrupted, catch_interrupt, resend_interrupt, show_progress
 from pars.files import write_atomically, write_text
 from pars.lazy_package import import_lazily
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
         use_threads,
     )
     from pars.engine.evaluation import accuracy, predict_proba
-    from pars.engine.networks import NetworkCost, network_cost
+    from pars.engine.learner import NetworkCost, network_cost
     from pars.engine.plan import Plan, plan
     from pars.engine.trainer import Trainer
 
@@ -70,7 +69,7 @@ import_lazily(
             "DeviceName, choose_threads, keep_freed_memory, recorded_threads, resolve_device, use_threads"
         ),
         "pars.engine.evaluation": "accuracy, predict_proba",
-        "pars.engine.networks": "NetworkCost, network_cost",
+        "pars.engine.learner": "NetworkCost, network_cost",
         "pars.engine.plan": "Plan, plan",
         "pars.engine.trainer": "Trainer",
     },

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +20,10 @@ from pars.errors import UserError
 from pars.method_api import Batch, Draw, Network, Pass, State, Sweep, ViewName, features_of, head_of
 
 Rows = npt.NDArray[np.int64]
-LABELED = Draw("labeled")
 EVALUATION_BATCH = 512  # rows of a batch in passes without a gradient
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Order:
     """The rows of a pool in shuffled passes, cut into equal batches.
 
@@ -37,51 +36,18 @@ class Order:
     stream: str
     per_epoch: int
     steps: int
+    _shuffled: tuple[tuple[int, int], Rows] | None = None  # (epoch, number) of the last pass that was read, its rows
 
-    @property
-    def smallest(self) -> int:
-        """Number of rows in the smallest batch."""
-        return self.per_epoch // self.steps
-
-    def epoch(self, epoch: int) -> Batches:
-        """The batches of an epoch, in order."""
-        return Batches(self, epoch)
-
-
-class Batches(Sequence[Rows]):
-    """The batches of one epoch. A pass is shuffled when it is asked for: an epoch may have millions of them."""
-
-    def __init__(self, order: Order, epoch: int) -> None:
-        self._order, self._epoch = order, epoch
-        self._number, self._pass = -1, order.pool
-
-    def __len__(self) -> int:
-        return self._order.steps
-
-    @overload
-    def __getitem__(self, step: int) -> Rows: ...
-    @overload
-    def __getitem__(self, step: slice) -> list[Rows]: ...
-    def __getitem__(self, step: int | slice) -> Rows | list[Rows]:
-        if isinstance(step, slice):
-            return [self[index] for index in range(*step.indices(len(self)))]
-        if not 0 <= step < len(self):
-            raise IndexError(step)
-        order, size = self._order, len(self._order.pool)
-        start, end = (at * order.per_epoch // order.steps for at in (step, step + 1))
-        parts = [
-            self._shuffled(number)[max(0, start - number * size) : end - number * size]
-            for number in range(start // size, -(-end // size))
-        ]
+    def batch(self, epoch: int, step: int) -> Rows:
+        """The rows of a step. A pass is shuffled when it is first read: an epoch may have millions of them."""
+        size, parts = len(self.pool), []
+        start, end = (at * self.per_epoch // self.steps for at in (step, step + 1))
+        for number in range(start // size, -(-end // size)):
+            if self._shuffled is None or self._shuffled[0] != (epoch, number):
+                rng = seeds.generator(self.seed, f"order/{seeds.batch_stream(self.stream)}", epoch, number)
+                self._shuffled = (epoch, number), self.pool[rng.permutation(size)]
+            parts.append(self._shuffled[1][max(0, start - number * size) : end - number * size])
         return np.concatenate(parts)
-
-    def _shuffled(self, number: int) -> Rows:
-        """The rows of a pass in its own order; the last one asked for is cached."""
-        if number != self._number:
-            order = self._order
-            rng = seeds.generator(order.seed, f"order/{seeds.batch_stream(order.stream)}", self._epoch, number)
-            self._number, self._pass = number, order.pool[rng.permutation(len(order.pool))]
-        return self._pass
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,39 +60,39 @@ class Layout:
     steps: int
     seed: int
 
-    def order(self, name: str, draw: Draw, state: State) -> Order:
-        """The batches of a draw, given the method's current state."""
-        if name == "labeled" and draw == LABELED:
-            return Order(self.labeled, self.seed, name, self.per_epoch, self.steps)
-        if callable(draw.pool):
-            pool = draw.pool(state).cpu().numpy()
-            assert np.isin(pool, self.every).all(), f"batches {name!r} would hold rows that are held out"
-        else:
-            pool = self.labeled if draw.pool == "labeled" else self.every
-        if not len(pool):
-            raise UserError(f"the method chose no rows for its batches {name!r}: nothing to train on")
-        ratio = draw.ratio(state) if callable(draw.ratio) else draw.ratio
-        # At least two rows each: BatchNorm needs them.
-        return Order(pool, self.seed, name, max(2 * self.steps, round(ratio * self.per_epoch)), self.steps)
+    def orders(self, draws: Mapping[str, Draw], state: State) -> dict[str, Order]:
+        """The batches of "labeled" and of a stage's draws, in an epoch that begins, or goes on, with this state."""
+        orders = {"labeled": Order(self.labeled, self.seed, "labeled", self.per_epoch, self.steps)}
+        for name, draw in draws.items():
+            if name == "labeled" and draw == Draw("labeled"):
+                continue  # as if it were not given
+            if callable(draw.pool):
+                pool = draw.pool(state).cpu().numpy()
+                assert np.isin(pool, self.every).all(), f"batches {name!r} would hold rows that are held out"
+            else:
+                pool = self.labeled if draw.pool == "labeled" else self.every
+            if not len(pool):
+                raise UserError(f"the method chose no rows for its batches {name!r}: nothing to train on")
+            ratio = draw.ratio(state) if callable(draw.ratio) else draw.ratio
+            # At least two rows each: BatchNorm needs them.
+            per_epoch = max(2 * self.steps, round(ratio * self.per_epoch))
+            orders[name] = Order(pool, self.seed, name, per_epoch, self.steps)
+        return orders
 
 
 def lay_out(labeled: Rows, every: Rows, config: TrainConfig, seed: int) -> Layout:
-    """The layout of a run: one pass over the labeled rows per epoch, or `config.steps_per_epoch` steps."""
+    """The layout of a run: one pass over the labeled rows per epoch, or `config.steps_per_epoch` steps.
+
+    >>> rows = np.arange(50_000)
+    >>> lay_out(rows, rows, TrainConfig(batch_size=128), 0).steps
+    391
+    """
     if not len(labeled):
         raise UserError("no labeled rows to train on: every label is -1 or held out")
     size = min(config.batch_size, len(labeled))
-    steps = steps_in_epoch(len(labeled), size, config.steps_per_epoch)
-    per_epoch = len(labeled) if config.steps_per_epoch is None else steps * size
-    return Layout(labeled, every, per_epoch, steps, seed)
-
-
-def steps_in_epoch(n_labeled: int, batch_size: int, steps: int | None) -> int:
-    """Number of steps: one pass over the labeled rows, or a given number that cycles them.
-
-    >>> steps_in_epoch(50_000, 128, None), steps_in_epoch(4_000, 128, 391)
-    (391, 391)
-    """
-    return steps if steps is not None else math.ceil(n_labeled / batch_size)
+    if config.steps_per_epoch is None:
+        return Layout(labeled, every, len(labeled), math.ceil(len(labeled) / size), seed)
+    return Layout(labeled, every, config.steps_per_epoch * size, config.steps_per_epoch, seed)
 
 
 class Feed:
@@ -148,7 +114,7 @@ class Feed:
         index = torch.from_numpy(rows).to(self.device)
 
         def make_view(name: str, number: int) -> Tensor:
-            return self._view(index, f"view/{seeds.batch_stream(draw)}/{name}/{number}", name, epoch, step)
+            return self.view(index, f"view/{seeds.batch_stream(draw)}/{name}/{number}", name, epoch, step)
 
         return Batch(index, self.labels[index], make_view)
 
@@ -165,7 +131,7 @@ class Feed:
                     inputs = (
                         self.views.plain(self.inputs[part])
                         if view == "plain"
-                        else self._view(part, f"view/pass/{view}/{index}", view, epoch, number)
+                        else self.view(part, f"view/pass/{view}/{index}", view, epoch, number)
                     )
                     hidden = features_of(module, inputs) if features else None
                     logits = module(inputs) if hidden is None else head_of(module)(hidden)
@@ -179,11 +145,8 @@ class Feed:
 
         return run_pass
 
-    def weak(self, rows: Tensor, stream: str, epoch: int, step: int) -> Tensor:
-        """Weak views of some rows [m], with parameters from a stream of random numbers of their own."""
-        return self._view(rows, f"view/{stream}/weak", "weak", epoch, step)
-
-    def _view(self, index: Tensor, stream: str, name: str, epoch: int, step: int) -> Tensor:
+    def view(self, index: Tensor, stream: str, name: str, epoch: int, step: int) -> Tensor:
+        """Weak or strong views of some rows [m], with parameters from a stream of random numbers."""
         view = self.views.weak if name == "weak" else self.views.strong
         params = view.draw(seeds.generator(self.seed, stream, epoch, step), len(index), tuple(self.inputs.shape[1:]))
         return self.views.finish(view.apply(gather_rows(self.inputs, self.cached, index, params), params))

@@ -19,7 +19,6 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn, optim
 
-from pars.data import Dataset
 from pars.engine.config import CheckpointRule
 from pars.engine.evaluation import COUNTS
 from pars.engine.folder import RunFolder
@@ -72,13 +71,8 @@ def with_prefix(prefix: str, tensors: Mapping[str, Tensor], device: str) -> dict
     return {name.removeprefix(prefix): t.to(device) for name, t in tensors.items() if name.startswith(prefix)}
 
 
-def module_tensors(prefix: str, module: nn.Module) -> dict[str, Tensor]:
-    """The state of a module under names that begin with a prefix."""
-    return {f"{prefix}{name}": tensor for name, tensor in module.state_dict().items()}
-
-
 def load_module(prefix: str, module: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
-    """Load what `module_tensors` returned; a UserError names the file `where` if it does not fit."""
+    """Load the tensors under a prefix into a module; a UserError names the file `where` if they do not fit."""
     own = with_prefix(prefix, tensors, "cpu")
     try:
         module.load_state_dict(own)
@@ -86,18 +80,11 @@ def load_module(prefix: str, module: nn.Module, tensors: Mapping[str, Tensor], w
         raise UserError(f"{where} does not fit the network of its configuration: {one_line(error)}") from error
 
 
-def optimizer_tensors(prefix: str, optimizer: optim.Optimizer) -> dict[str, Tensor]:
-    """The state of an optimizer under names that begin with a prefix."""
-    return {
-        f"{prefix}{index}.{name}": value
-        for index, state in optimizer.state_dict()["state"].items()
-        for name, value in state.items()
-        if isinstance(value, Tensor)
-    }
-
-
 def load_optimizer(prefix: str, optimizer: optim.Optimizer, tensors: Mapping[str, Tensor], where: Path) -> None:
-    """Load what `optimizer_tensors` returned; a UserError names the file `where` if it does not fit."""
+    """Load the tensors under a prefix into an optimizer; a UserError names the file `where` if they do not fit.
+
+    Their names are those of `Learner.tensors`.
+    """
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     of_shape = {"exp_avg", "exp_avg_sq"} if isinstance(optimizer, optim.Adam) else {"momentum_buffer"}
     scalars = {"step"} if isinstance(optimizer, optim.Adam) else set()
@@ -121,7 +108,7 @@ class Position:
     epoch: int  # finished epochs
     step: int  # finished steps of the epoch under way
     meter: dict[str, Tensor]  # sums of the epoch under way, in their order
-    work: tuple[tuple[int, int, int], ...]  # of each network, as `Learner.work`
+    work: tuple[tuple[int, int, int], ...]  # of each network: `forwards`, `backwards`, FLOP of its optimizer
     spent: dict[str, float]  # FLOP of each stage after the last finished epoch
 
 
@@ -180,44 +167,11 @@ class SelectedCheckpoint:
     epoch: int
     stage: str
     correct: Tensor  # [m] bool, on the CPU: the held-out rows whose given label they predict
-    weights: dict[str, Tensor]  # by the names of a model file
-
-    def tensors(self) -> dict[str, Tensor]:
-        """As a checkpoint of the run holds them."""
-        return {"selected.correct": self.correct} | {f"selected.{name}": t for name, t in self.weights.items()}
+    weights: tuple[dict[str, Tensor], ...]  # of each network's `average`
 
     def note(self) -> dict[str, Any]:
         """Epoch and stage, as JSON values."""
         return {"epoch": self.epoch, "stage": self.stage}
-
-    def load_into(self, nets: Sequence[Network]) -> None:
-        """Make these the averaged weights of the networks."""
-        for index, net in enumerate(nets):
-            net.average.load_state_dict(with_prefix(f"average.{index}.", self.weights, "cpu"))
-
-
-def averaged_weights(nets: Sequence[Network]) -> dict[str, Tensor]:
-    """A copy of the current averaged weights, by the names of a model file."""
-    named = {n: t for i, net in enumerate(nets) for n, t in module_tensors(f"average.{i}.", net.average).items()}
-    return {name: tensor.clone() for name, tensor in named.items()}
-
-
-def select_checkpoint(
-    earlier: SelectedCheckpoint | None,
-    rule: CheckpointRule,
-    *,
-    epoch: int,
-    stage: str,
-    correct: Tensor,
-    nets: Sequence[Network],
-) -> SelectedCheckpoint:
-    """The current averaged weights, unless held-out rows prefer those selected earlier.
-
-    correct: [m] bool, the held-out rows whose given label the current weights predict.
-    """
-    if earlier is not None and prefers_earlier(earlier.correct, correct, rule):
-        return earlier
-    return SelectedCheckpoint(epoch, stage, correct, averaged_weights(nets))
 
 
 def prefers_earlier(earlier: Tensor, later: Tensor, rule: CheckpointRule) -> bool:
@@ -255,11 +209,11 @@ def read_selected(
     about = note.get("selected")
     if about is None:
         return None
-    weights = with_prefix("selected.", tensors, "cpu")
-    correct = weights.pop("correct", torch.zeros(0))
-    expected = averaged_weights(nets)
+    correct = tensors.get("selected.correct", torch.zeros(0))
+    weights = tuple(with_prefix(f"selected.average.{index}.", tensors, "cpu") for index in range(len(nets)))
     known = isinstance(about, dict) and _is_count(about.get("epoch")) and 1 <= about["epoch"] <= epoch
-    same = weights.keys() == expected.keys() and all(t.shape == expected[name].shape for name, t in weights.items())
+    expected = [{name: t.shape for name, t in net.average.state_dict().items()} for net in nets]
+    same = [{name: t.shape for name, t in own.items()} for own in weights] == expected
     if not known or not isinstance(about.get("stage"), str) or not same or list(correct.shape) != [rows]:
         raise UserError(f"{where} does not fit its run: its selected checkpoint is not of this network or data")
     return SelectedCheckpoint(about["epoch"], about["stage"], correct.bool(), weights)
@@ -279,24 +233,3 @@ def save_rows(
     tensors = {"confidence": confidence, "predicted": predicted, "given_label_confidence": given}
     tensors |= {f"evidence.{name}": tensor for name, tensor in evidence.items()}
     save_tensors(folder.rows(stage), tensors, {"stage": stage, "epoch": epoch})
-
-
-def save_model(
-    folder: RunFolder,
-    weights: Mapping[str, Tensor],
-    data: Dataset,
-    *,
-    networks: int,
-    epochs: int,
-    selected: SelectedCheckpoint | None,
-) -> None:
-    """Write the final weights, how to read inputs for them, and the epoch they are of where one was selected."""
-    note = {
-        "networks": networks,
-        "epochs": epochs,
-        "classes": data.classes,
-        "input_shape": list(data.train.inputs.shape[1:]),
-        "mean": data.mean,
-        "std": data.std,
-    } | ({} if selected is None else {"selected": selected.note()})
-    save_tensors(folder.model, weights, note)

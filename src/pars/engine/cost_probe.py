@@ -6,6 +6,7 @@ network for some epochs, and the rows that they pass are scaled to those of the 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,8 +18,7 @@ import torch
 from pars import augment
 from pars.engine.batches import Feed, lay_out
 from pars.engine.config import TrainConfig
-from pars.engine.learner import make_average
-from pars.engine.networks import NetworkCost, attach
+from pars.engine.learner import NetworkCost, attach
 from pars.engine.stages import StageRunner
 from pars.method_api import Method, Network
 from pars.models import ModelConfig, build_model
@@ -103,7 +103,11 @@ class CostProbe:
         self._epochs = epochs
         self._runner = StageRunner(method, feed, layout, epochs=epochs, n_classes=rows.n_classes, seed=0)
         self._nets = tuple(
-            Network(module.train(), make_average(module), attach(method, module, feed.inputs, rows.n_classes, number))
+            Network(
+                module.train(),
+                copy.deepcopy(module).eval().requires_grad_(False),
+                attach(method, module, feed.inputs, rows.n_classes, number),
+            )
             for number, module in enumerate(modules)
         )
         # Passes before an epoch are over all rows, those of steps over the labeled ones: each grows with its own.
@@ -128,9 +132,9 @@ class CostProbe:
             net.forwards = net.backwards = 0
         runner.before_epoch(scheduled, nets, epoch)
         before = [net.forwards for net in nets]
-        batches = runner.batches(scheduled, epoch)
+        orders = runner.layout.orders(scheduled.stage.draws, runner.state)
         for step in range(runner.steps):
-            rows = {name: of_name[step] for name, of_name in batches.items()}
+            rows = {name: order.batch(epoch, step) for name, order in orders.items()}
             runner.run_step(scheduled, nets, rows, epoch=epoch, step=step)
         return scheduled.stage.name, [
             (

@@ -1,4 +1,4 @@
-"""Where a run computes: the device and its random numbers, the number of CPU threads, and freed memory.
+"""Where a run computes: the device, the number of CPU threads, and freed memory.
 
 A training step on a CPU waits for the slowest of its threads. Where other processes use the cores, a second thread
 waits for a core more than it helps. The number is chosen once, when a run begins, and recorded in its folder: sums are
@@ -37,17 +37,6 @@ def resolve_device(name: DeviceName) -> str:
     return "cuda" if name == "cuda" or (name == "auto" and torch.cuda.is_available()) else "cpu"
 
 
-def seed_generators(device: str, seed: int) -> None:
-    """Seed torch's own generators, of the CPU and of the device in use: dropout inside a network draws from them.
-
-    Not torch.manual_seed: it seeds every kind of device that could be there, and each one that is not remembers the
-    call with its whole stack trace for a later start, at every step anew.
-    """
-    torch.default_generator.manual_seed(seed)
-    if device == "cuda":
-        torch.cuda.manual_seed(seed)
-
-
 def keep_freed_memory() -> bool:
     """Ask the C library to keep freed memory for the next step; whether it could be asked.
 
@@ -68,7 +57,7 @@ def choose_threads(step_flop: float) -> int:
     with a lower number is respected, too.
     """
     most = torch.get_num_threads()
-    if _is_set_by_user() or most == 1:
+    if os.environ.get("OMP_NUM_THREADS") or most == 1:
         return most
     if step_flop < SMALL_STEP:
         return 1
@@ -79,12 +68,7 @@ def choose_threads(step_flop: float) -> int:
 
 def recorded_threads(recorded: int | None) -> int | None:
     """The number of threads to resume with: `OMP_NUM_THREADS` if it is set, else as recorded; none if unknown."""
-    return torch.get_num_threads() if _is_set_by_user() else recorded
-
-
-def _is_set_by_user() -> bool:
-    """Whether the environment says how many threads to use."""
-    return bool(os.environ.get("OMP_NUM_THREADS"))
+    return torch.get_num_threads() if os.environ.get("OMP_NUM_THREADS") else recorded
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -74,23 +73,45 @@ class Dynamics:
         last = epoch + 1 in (self.spans.first, self.spans.late.stop)
         return (epoch + 1) % self.every == 0 or last
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether there was an epoch of the late span: not so where a budget ended the run early."""
-        return bool(self.tensors["epochs"][3])
-
     @torch.no_grad()
     def record(self, modules: Sequence[nn.Module], feed: Feed, labels: Tensor, epoch: int) -> None:
         """Add the predictions of an epoch (from 0): the networks' mean probabilities for a weak view of every row.
 
         modules: in evaluation mode. labels: [n] given labels, -1 = unlabeled.
         """
-        _add_epoch(self.tensors["epochs"], self.spans, epoch)
+        when, epochs = self.spans, self.tensors["epochs"]
+        part = "margin_early" if epoch < when.first else "margin_late"
+        epochs[0 if epoch < when.first else 1] += 1
+        shares = {}  # of this epoch in the mean of its span
+        if epoch in when.early:
+            epochs[2] += 1
+            shares["early"] = 1 / float(epochs[2])
+        if epoch in when.late:
+            weight = epoch - when.late.start + 1  # 1, 2, 3, …
+            epochs[3] += weight
+            shares["late"] = weight / float(epochs[3])
         for number, rows in enumerate(torch.split(torch.arange(len(labels)), EVALUATION_BATCH)):
-            view = feed.weak(rows.to(feed.device), "dynamics", epoch, number)
-            p = torch.stack([module(view).float().softmax(dim=1) for module in modules]).mean(dim=0)
-            part = {name: tensor[rows[0] : rows[-1] + 1] for name, tensor in self.tensors.items() if name != "epochs"}
-            _add_rows(part, p.cpu(), labels[rows].cpu(), self.spans, epoch, self.tensors["epochs"].tolist())
+            view = feed.view(rows.to(feed.device), "view/dynamics/weak", "weak", epoch, number)
+            p = torch.stack([module(view).float().softmax(dim=1) for module in modules]).mean(dim=0).cpu()
+            t = {name: tensor[rows[0] : rows[-1] + 1] for name, tensor in self.tensors.items() if name != "epochs"}
+            for name, share in shares.items():
+                # Half precision suffices: a growing weight keeps the last step of the mean above its rounding.
+                t[name].copy_(torch.lerp(t[name].float(), p, share))
+            given = labels[rows].cpu()
+            labeled, own = given >= 0, given.clamp_min(0)[:, None]
+            log_p = p.clamp_min(1e-30).log()
+            margin = log_p.gather(1, own)[:, 0] - log_p.scatter(1, own, -torch.inf).amax(dim=1)
+            agrees = (margin > 0) & labeled
+            margin = margin.clamp(-CLIP, CLIP) * labeled
+            of_given = p.gather(1, own)[:, 0] * labeled
+            t[part] += margin
+            t[f"{part}_square"] += margin.square()
+            t["p"] += of_given
+            t["p_square"] += of_given.square()
+            t["forgotten"] += t["agreed"] & ~agrees
+            t["agree"] += agrees
+            t["first_agree"].masked_fill_(agrees & (t["first_agree"] == 0), epoch + 1)
+            t["agreed"].copy_(agrees)
 
     def load(self, tensors: Mapping[str, Tensor], where: Path) -> None:
         """Continue from the tensors of a checkpoint; `where` is its file, for messages."""
@@ -115,47 +136,3 @@ class Dynamics:
             "given": labels.cpu(),
             "held_out": torch.from_numpy(held_out),
         }
-
-    def note(self) -> dict[str, Any]:
-        """The spans, for the header of a file."""
-        when = self.spans
-        spans_ = {"early": [when.early.start, when.early.stop], "late": [when.late.start, when.late.stop]}
-        return {"first": when.first, **spans_}
-
-
-def _add_epoch(epochs: Tensor, when: Spans, epoch: int) -> None:
-    """Count an epoch: those of each part, and the weights of each span (1 each; 1, 2, 3, …)."""
-    epochs[0 if epoch < when.first else 1] += 1
-    if epoch in when.early:
-        epochs[2] += 1
-    if epoch in when.late:
-        epochs[3] += epoch - when.late.start + 1
-
-
-def _add_rows(
-    t: Mapping[str, Tensor], p: Tensor, given: Tensor, when: Spans, epoch: int, epochs: Sequence[float]
-) -> None:
-    """Add the probabilities [m, K] of some rows to their part of the sums, after an epoch that was counted."""
-    for name, span, weight, total in (
-        ("early", when.early, 1.0, epochs[2]),
-        ("late", when.late, epoch - when.late.start + 1.0, epochs[3]),
-    ):
-        if epoch in span:
-            # Half precision suffices: a growing weight keeps the last step of the mean above its rounding.
-            t[name].copy_(torch.lerp(t[name].float(), p, weight / total))
-    labeled = given >= 0
-    own = given.clamp_min(0)[:, None]
-    log_p = p.clamp_min(1e-30).log()
-    margin = log_p.gather(1, own)[:, 0] - log_p.scatter(1, own, -torch.inf).amax(dim=1)
-    agrees = (margin > 0) & labeled
-    margin = margin.clamp(-CLIP, CLIP) * labeled
-    of_given = p.gather(1, own)[:, 0] * labeled
-    part = "margin_early" if epoch < when.first else "margin_late"
-    t[part] += margin
-    t[f"{part}_square"] += margin.square()
-    t["p"] += of_given
-    t["p_square"] += of_given.square()
-    t["forgotten"] += t["agreed"] & ~agrees
-    t["agree"] += agrees
-    t["first_agree"].masked_fill_(agrees & (t["first_agree"] == 0), epoch + 1)
-    t["agreed"].copy_(agrees)

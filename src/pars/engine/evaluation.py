@@ -5,7 +5,8 @@ Only this file reads what no method may see: true labels, the test set, and the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from pars.augment import TestTimeView, Views
+from pars.augment import TestTimeView
 from pars.data import Dataset
 from pars.engine.batches import EVALUATION_BATCH, Feed, as_tensor
 from pars.method_api import Network, Selection
@@ -31,49 +32,26 @@ def predict_proba(
     inputs: [n, ...] as they are stored. test_time_views: test-time augmentation, functions of inputs [B, ...] that
     return network inputs; one of them is plain evaluation. The networks' mode is left as it was.
     """
-    found = [_predict_one(module, inputs, view, device) for module in modules for view in test_time_views]
+    found = []
+    for module in modules:
+        was_training = module.training
+        module.eval()
+        try:
+            for view in test_time_views:
+                parts = [
+                    module(view(inputs[start : start + EVALUATION_BATCH].to(device))).float().softmax(dim=1).cpu()
+                    for start in range(0, len(inputs), EVALUATION_BATCH)
+                ]
+                found.append(torch.cat(parts))
+        finally:
+            module.train(was_training)
     return torch.stack(found).mean(dim=0)
-
-
-def _predict_one(module: nn.Module, inputs: Tensor, view: TestTimeView, device: str) -> Tensor:
-    was_training = module.training
-    module.eval()
-    try:
-        parts = [
-            module(view(inputs[start : start + EVALUATION_BATCH].to(device))).float().softmax(dim=1).cpu()
-            for start in range(0, len(inputs), EVALUATION_BATCH)
-        ]
-    finally:
-        module.train(was_training)
-    return torch.cat(parts)
 
 
 def accuracy(probabilities: Tensor, labels: Tensor) -> float:
     """Accuracy in percent of probabilities [n, K] against labels [n]; rows labeled -1 do not count."""
     labeled = labels >= 0
     return 100 * float((probabilities.argmax(dim=1) == labels)[labeled].double().mean())
-
-
-@torch.no_grad()
-def calibrate(average: nn.Module, batches: Iterable[Tensor]) -> None:
-    """Measure BatchNorm's statistics anew, over batches of network inputs.
-
-    Averaged weights have smaller activations than the weights they are the average of. With the latter's statistics, as
-    FixMatch copies them, they lose up to six points of accuracy while the learning rate is high (docs/method.md).
-    """
-    norms = [m for m in average.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
-    if not norms:
-        return
-    momenta = [norm.momentum for norm in norms]
-    for norm in norms:
-        norm.reset_running_stats()
-        norm.momentum, norm.training = None, True  # no momentum: the plain mean over all batches
-    try:
-        for batch in batches:
-            average(batch)
-    finally:
-        for norm, momentum in zip(norms, momenta, strict=True):
-            norm.momentum, norm.training = momentum, False
 
 
 class Evaluator:
@@ -85,18 +63,32 @@ class Evaluator:
         self._trained, held = np.flatnonzero(~held_out), np.flatnonzero(held_out)
         self._held = torch.from_numpy(held).to(feed.device)
         self._held_labels = labels[self._held].cpu()
+        self.held_out_rows = len(held)
 
-    @property
-    def held_out_rows(self) -> int:
-        """Number of held-out rows."""
-        return len(self._held_labels)
-
+    @torch.no_grad()
     def calibrate(self, nets: Sequence[Network]) -> None:
-        """Give the averaged networks BatchNorm statistics of their own, from training rows as evaluation sees rows."""
+        """Measure BatchNorm's statistics of the averaged networks anew, on training rows as evaluation sees rows.
+
+        Averaged weights have smaller activations than the weights they are the average of. With the latter's
+        statistics, as FixMatch copies them, they lose up to six points of accuracy while the learning rate is high
+        (docs/method.md).
+        """
         rows = self._trained[:: -(-len(self._trained) // CALIBRATION_ROWS)]
         parts = np.array_split(rows, -(-len(rows) // EVALUATION_BATCH))
         for net in nets:
-            calibrate(net.average, (self._views.plain(self._feed.inputs[torch.from_numpy(part)]) for part in parts))
+            norms = [m for m in net.average.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
+            if not norms:
+                continue
+            momenta = [norm.momentum for norm in norms]
+            for norm in norms:
+                norm.reset_running_stats()
+                norm.momentum, norm.training = None, True  # no momentum: the plain mean over all batches
+            try:
+                for part in parts:
+                    net.average(self._feed.views.plain(self._feed.inputs[torch.from_numpy(part)]))
+            finally:
+                for norm, momentum in zip(norms, momenta, strict=True):
+                    norm.momentum, norm.training = momentum, False
 
     def evaluate(self, nets: Sequence[Network]) -> tuple[dict[str, Any], Tensor | None]:
         """Accuracies for the log, and a mask [m] of the held-out rows whose given label the averaged weights predict.
@@ -104,32 +96,25 @@ class Evaluator:
         `raw` and `ema` are of the raw and the averaged weights without test-time augmentation; where predictions use
         it, `mirrored` is of the averaged weights with it. The mask is none if no rows are held out.
         """
+        first, *more = self._feed.views.test_time_views
+        modules, average, device = [net.module for net in nets], [net.average for net in nets], self._feed.device
+        rows: dict[str, tuple[Tensor, Tensor]] = {}
+        if self._test is not None:
+            rows["test"] = as_tensor(self._test.inputs), torch.from_numpy(self._test.labels)
+        if self.held_out_rows:
+            rows["holdout"] = self._feed.inputs[self._held], self._held_labels
         out: dict[str, Any] = {}
         correct = None
-        if self._test is not None:
-            labels = torch.from_numpy(self._test.labels)
-            out["test"], _ = self._accuracies(nets, as_tensor(self._test.inputs), labels)
-        if self.held_out_rows:
-            out["holdout"], correct = self._accuracies(nets, self._feed.inputs[self._held], self._held_labels)
+        for split, (inputs, labels) in rows.items():
+            raw, averaged = (predict_proba(of, inputs, [first], device) for of in (modules, average))
+            out[split] = {"raw": accuracy(raw, labels), "ema": accuracy(averaged, labels)}
+            if more:
+                others = predict_proba(average, inputs, more, device)
+                together = (averaged + len(more) * others) / (1 + len(more))
+                out[split]["mirrored"] = accuracy(together, labels)
+            if split == "holdout":
+                correct = averaged.argmax(dim=1) == labels
         return out, correct
-
-    def _accuracies(self, nets: Sequence[Network], inputs: Tensor, labels: Tensor) -> tuple[dict[str, float], Tensor]:
-        first, *more = self._views.test_time_views
-        average = [net.average for net in nets]
-        raw, averaged = (
-            predict_proba(modules, inputs, [first], self._feed.device)
-            for modules in ([net.module for net in nets], average)
-        )
-        out = {"raw": accuracy(raw, labels), "ema": accuracy(averaged, labels)}
-        if more:
-            others = predict_proba(average, inputs, more, self._feed.device)
-            together = (averaged + len(more) * others) / (1 + len(more))
-            out["mirrored"] = accuracy(together, labels)
-        return out, averaged.argmax(dim=1) == labels
-
-    @property
-    def _views(self) -> Views:
-        return self._feed.views
 
 
 COUNTS = (
@@ -149,25 +134,27 @@ COUNTS = (
 """What is counted of each selection; "known" are rows whose true label is known."""
 
 
+@dataclass(eq=False)
 class EpochMeter:
     """Mean of each loss in an epoch, and how good its selections were.
 
-    The sums stay on the device and are read once, when the epoch ends: no step waits for a number. `true_labels` [n].
+    The sums stay on the device and are read once, when the epoch ends: no step waits for a number.
     """
 
-    def __init__(self, true_labels: Tensor | None) -> None:
-        self._true = true_labels
-        self.sums: dict[str, Tensor] = {}
+    true_labels: Tensor | None  # [n]
+    sums: dict[str, Tensor] = field(default_factory=dict)
 
-    def add_losses(self, losses: Mapping[str, Tensor]) -> None:
-        for name, value in losses.items():
-            self._add(f"loss/{name}", value.detach().double())
-        self._add("loss/steps", torch.ones((), dtype=torch.float64))
+    def add_notes(self, notes: Mapping[str, float]) -> None:
+        """Numbers that the method logged before the epoch."""
+        self.sums |= {f"note/{name}": torch.tensor(value, dtype=torch.float64) for name, value in notes.items()}
 
-    def add_selections(self, selections: Mapping[str, Selection]) -> None:
+    def add_step(self, losses: Mapping[str, Tensor], selections: Mapping[str, Selection]) -> None:
+        """The losses of a step, and what it selected."""
+        new = {f"loss/{name}": value.detach().double() for name, value in losses.items()}
+        new["loss/steps"] = torch.ones((), dtype=torch.float64)
         for name, s in selections.items():
             selected, predicted, given = s.selected, s.predicted, s.batch.labels
-            true = torch.full_like(given, -2) if self._true is None else self._true[s.batch.rows]
+            true = torch.full_like(given, -2) if self.true_labels is None else self.true_labels[s.batch.rows]
             known = true >= 0  # unlabeled rows of a user's data have no truth to compare with
             labeled = known & (given >= 0)
             pseudo_right = predicted == true
@@ -186,55 +173,41 @@ class EpochMeter:
                 given_wrong,
                 given_wrong & (predicted == given),
             )
-            self._add(f"selection/{name}", torch.stack(counts).sum(dim=1).double())
+            new[f"selection/{name}"] = torch.stack(counts).sum(dim=1).double()
+        for key, value in new.items():
+            self.sums[key] = self.sums[key] + value if key in self.sums else value
 
-    def add_notes(self, notes: Mapping[str, float]) -> None:
-        """Numbers that the method logged before the epoch."""
-        self.sums |= {f"note/{name}": torch.tensor(value, dtype=torch.float64) for name, value in notes.items()}
+    def read(self) -> dict[str, dict[str, Any]]:
+        """The epoch so far, for the log: "losses", the mean of each over the steps; "selection"; "notes", if any.
 
-    def notes(self) -> dict[str, float]:
-        return {key.removeprefix("note/"): float(v) for key, v in self.sums.items() if key.startswith("note/")}
-
-    def _add(self, key: str, value: Tensor) -> None:
-        self.sums[key] = self.sums[key] + value if key in self.sums else value
-
-    def losses(self) -> dict[str, float]:
-        """The mean of each loss over the steps so far."""
-        steps = float(self.sums["loss/steps"])
-        return {
-            key.removeprefix("loss/"): float(total) / steps
-            for key, total in self.sums.items()
-            if key.startswith("loss/") and key != "loss/steps"
-        }
-
-    def selections(self) -> dict[str, dict[str, float]]:
-        """Counts and shares (0 to 1) of each selection, by its name.
-
-        rows, selected, unselected: numbers of rows. pseudo_accuracy, also of selected and of unselected rows: share of
-        rows whose prediction is the true label. labels_right_selected, labels_right_unselected: share of labeled rows
-        whose given label is the true one. memorized: share of wrong labels that are predicted. Shares of no rows are
-        left out, and without true labels all shares are.
+        A selection has counts and shares (0 to 1). rows, selected, unselected: numbers of rows. pseudo_accuracy, also
+        of selected and of unselected rows: share of rows whose prediction is the true label. labels_right_selected,
+        labels_right_unselected: share of labeled rows whose given label is the true one. memorized: share of wrong
+        labels that are predicted. Shares of no rows are left out, and without true labels all shares are.
         """
-        out = {}
+        out: dict[str, dict[str, Any]] = {"losses": {}, "selection": {}}
         for key, total in self.sums.items():
-            if key.startswith("selection/"):
-                counts = dict(zip(COUNTS, total.tolist(), strict=True))
-                out[key.removeprefix("selection/")] = self._shares(counts)
+            kind, _, name = key.partition("/")
+            if kind == "note":
+                out.setdefault("notes", {})[name] = float(total)
+            elif kind == "loss" and name != "steps":
+                out["losses"][name] = float(total) / float(self.sums["loss/steps"])
+            elif kind == "selection":
+                c = dict(zip(COUNTS, total.tolist(), strict=True))
+                out["selection"][name] = {
+                    "rows": c["rows"],
+                    "selected": c["selected"],
+                    "unselected": c["rows"] - c["selected"],
+                }
+                right, known = c["selected_pseudo_right"], c["selected_known"]
+                others_right, others_known = c["unselected_pseudo_right"], c["unselected_known"]
+                shares = {
+                    "pseudo_accuracy": (right + others_right, known + others_known),
+                    "pseudo_accuracy_selected": (right, known),
+                    "pseudo_accuracy_unselected": (others_right, others_known),
+                    "labels_right_selected": (c["selected_given_right"], c["selected_labeled"]),
+                    "labels_right_unselected": (c["unselected_given_right"], c["unselected_labeled"]),
+                    "memorized": (c["wrong_labels_predicted"], c["wrong_labels"]),
+                }
+                out["selection"][name] |= {key: part / whole for key, (part, whole) in shares.items() if whole}
         return out
-
-    def _shares(self, c: dict[str, float]) -> dict[str, float]:
-        counts = {"rows": c["rows"], "selected": c["selected"], "unselected": c["rows"] - c["selected"]}
-        if self._true is None:
-            return counts
-        shares = {
-            "pseudo_accuracy": (
-                c["selected_pseudo_right"] + c["unselected_pseudo_right"],
-                c["selected_known"] + c["unselected_known"],
-            ),
-            "pseudo_accuracy_selected": (c["selected_pseudo_right"], c["selected_known"]),
-            "pseudo_accuracy_unselected": (c["unselected_pseudo_right"], c["unselected_known"]),
-            "labels_right_selected": (c["selected_given_right"], c["selected_labeled"]),
-            "labels_right_unselected": (c["unselected_given_right"], c["unselected_labeled"]),
-            "memorized": (c["wrong_labels_predicted"], c["wrong_labels"]),
-        }
-        return counts | {name: part / whole for name, (part, whole) in shares.items() if whole}

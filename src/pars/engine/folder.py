@@ -74,27 +74,24 @@ class RunFolder:
     def check_free(self) -> None:
         """Refuse a place where no new run can begin."""
         try:
-            self._check_free()
+            with suppress(FileNotFoundError, NotADirectoryError):
+                self.path.lstat()  # exists() calls a name that cannot be one merely missing
+            if self.config.exists():
+                raise UserError(
+                    f"{self.path} already holds a run; `pars resume {self.path}` continues it, or choose another --out"
+                )
+            if self.path.exists() and not self.path.is_dir():
+                raise UserError(f"{self.path} is a file, expected a folder for the run")
+            if self.path.exists() and any(inner != self._lock for inner in self.path.iterdir()):
+                raise UserError(f"{self.path} is not empty and not a run; choose a new folder with --out")
+            above = next(folder for folder in (self.path, *self.path.absolute().parents) if folder.exists())
+            if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+                reason = "may not be written" if above.is_dir() else "is not a folder"
+                raise UserError(f"cannot make the run folder {self.path}: {above} {reason}")
         except UserError:
             raise
         except (OSError, ValueError) as error:  # a name that is too long, or that no file system takes
             raise UserError(f"cannot make the run folder {str(self.path)!r}: {error}") from error
-
-    def _check_free(self) -> None:
-        with suppress(FileNotFoundError, NotADirectoryError):
-            self.path.lstat()  # exists() calls a name that cannot be one merely missing
-        if self.config.exists():
-            raise UserError(
-                f"{self.path} already holds a run; `pars resume {self.path}` continues it, or choose another --out"
-            )
-        if self.path.exists() and not self.path.is_dir():
-            raise UserError(f"{self.path} is a file, expected a folder for the run")
-        if self.path.exists() and any(inner != self._lock for inner in self.path.iterdir()):
-            raise UserError(f"{self.path} is not empty and not a run; choose a new folder with --out")
-        above = next(folder for folder in (self.path, *self.path.absolute().parents) if folder.exists())
-        if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-            reason = "may not be written" if above.is_dir() else "is not a folder"
-            raise UserError(f"cannot make the run folder {self.path}: {above} {reason}")
 
     @contextmanager
     def begin(self, texts: Mapping[Path, str]) -> Iterator[None]:
@@ -104,7 +101,11 @@ class RunFolder:
         epoch leaves nothing either.
         """
         for path, text in texts.items():
-            _check_writable(path, text)
+            try:
+                text.encode("utf-8")
+            except UnicodeEncodeError as error:  # half of a surrogate pair, as in a file name of undecodable bytes
+                line = text[text.rfind("\n", 0, error.start) + 1 :].split("\n", 1)[0]
+                raise UserError(f"{path.name} would hold {line!r}, which is not text that UTF-8 can write") from error
         made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
         try:
             try:
@@ -179,17 +180,6 @@ def locked(path: Path) -> Iterator[None]:
 
     Two processes that train in one folder would overwrite each other's checkpoints.
     """
-    handle = _open_locked(path)
-    try:
-        yield
-    finally:
-        # Removed while it is held: whoever opened it meanwhile finds that the name is no longer this file.
-        with suppress(OSError):
-            path.unlink()
-        os.close(handle)
-
-
-def _open_locked(path: Path) -> int:
     while True:
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -201,20 +191,18 @@ def _open_locked(path: Path) -> int:
             os.close(handle)
             raise UserError(f"{path.parent} is in use by another process; wait until it ends, or stop it") from None
         except OSError:
-            return handle  # a file system without locks: better to train without one than not at all
+            break  # a file system without locks: better to train without one than not at all
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(handle), path.stat()):
-                return handle
+                break
         os.close(handle)  # its last holder has just removed it: take the new one
-
-
-def _check_writable(path: Path, text: str) -> None:
-    """Refuse what UTF-8 cannot hold: half of a surrogate pair, as in a file name of undecodable bytes."""
     try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        line = text[text.rfind("\n", 0, error.start) + 1 :].split("\n", 1)[0]
-        raise UserError(f"{path.name} would hold {line!r}, which is not text that UTF-8 can write") from error
+        yield
+    finally:
+        # Removed while it is held: whoever opened it meanwhile finds that the name is no longer this file.
+        with suppress(OSError):
+            path.unlink()
+        os.close(handle)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -6,8 +6,7 @@ closed form for its prediction of a row left out (Allen 1974), so that no label 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import reduce
 
 import torch
 from torch import Tensor
@@ -23,80 +22,63 @@ SHARPNESS = 10.0  # from regression to logits; whoever reads the probabilities f
 def leave_one_out(inputs: Tensor, labels: Tensor, n_classes: int) -> Tensor | None:
     """Probabilities [n, K] in float16 of feature vectors [n, d], each without its own label; labels of -1 are none.
 
-    None where there is too much to compute, or too few labels to leave one out.
+    None for images, where there is too much to compute, or too few labels to leave one out.
     """
     x, labels = inputs.detach().cpu(), labels.cpu()
     known = torch.nonzero(labels >= 0)[:, 0]
-    if min(len(known), x.shape[1]) > LARGEST or len(known) < 3:
+    if x.ndim != 2 or min(len(known), x.shape[1]) > LARGEST or len(known) < 3:
         return None
-    regression = Regression.of(Rows(x, known), labels, n_classes)
+    regression = Regression(x, labels, n_classes)
     judged = known[torch.linspace(0, len(known) - 1, min(len(known), JUDGED_ROWS)).round().long()]
     best = (-1.0, 0.0)
     for penalty in (regression.values.mean() * torch.logspace(-3, 3, PENALTIES, dtype=torch.float64)).tolist():
         met = regression.without_own(judged, labels[judged], penalty).argmax(dim=1) == labels[judged]
         best = max(best, (float(met.double().mean()), penalty))
-    parts = [torch.arange(at.start, at.stop) for at in regression.rows.blocks(len(x))]
+    parts = torch.split(torch.arange(len(x)), regression.block)
     answers = [regression.without_own(part, labels[part], best[1]) for part in parts]
     return torch.cat([(SHARPNESS * part).softmax(dim=1).half() for part in answers])
 
 
-def linear_view(inputs: Tensor, labels: Tensor, n_classes: int) -> dict[str, Tensor]:
-    """Leave-one-out probabilities [n, K] under the name that the audit reads; empty for images."""
-    found = leave_one_out(inputs, labels, n_classes) if inputs.ndim == 2 else None
-    return {} if found is None else {"linear": found}
-
-
-class Rows:
-    """Feature vectors, standardized by the rows with a label, a few at a time in float64."""
-
-    def __init__(self, x: Tensor, known: Tensor) -> None:
-        self.x, self.known = x, known
-        n = len(known)
-        self.mean = _sum_of(x[known[at]].double().sum(dim=0) for at in self.blocks(n)) / n
-        squares = _sum_of((x[known[at]].double() - self.mean).square().sum(dim=0) for at in self.blocks(n))
-        std = (squares / n).sqrt()
-        self.std = torch.where(std > 1e-12 * self.mean.abs().clamp_min(1), std, 1.0)
-
-    def __getitem__(self, rows: Tensor) -> Tensor:
-        return (self.x[rows].double() - self.mean) / self.std
-
-    def blocks(self, n: int) -> Iterator[slice]:
-        size = max(1, BLOCK // self.x.shape[1])
-        return (slice(start, min(n, start + size)) for start in range(0, n, size))
-
-    def known_blocks(self) -> Iterator[Tensor]:
-        return (self.known[at] for at in self.blocks(len(self.known)))
-
-    def principal(self) -> tuple[Tensor, Tensor]:
-        """Eigenvalues [r] of the scatter matrix of rows with a label that are not zero, and its eigenvectors [d, r]."""
-        if self.x.shape[1] <= len(self.known):
-            values, vectors = torch.linalg.eigh(_sum_of(self[some].T @ self[some] for some in self.known_blocks()))
-            kept = values > 1e-10 * values[-1]
-            return values[kept], vectors[:, kept]
-        z = self[self.known]
-        values, vectors = torch.linalg.eigh(z @ z.T)
-        kept = values > 1e-10 * values[-1]
-        return values[kept], z.T @ (vectors[:, kept] / values[kept].sqrt())
-
-
-@dataclass(frozen=True, eq=False)
 class Regression:
-    """Ridge regression of one-hot labels for every penalty: in this basis its normal equations are diagonal."""
+    """Ridge regression of one-hot labels for every penalty: in the basis of the rows' principal axes its normal
+    equations are diagonal. Rows are standardized by those with a label, a block at a time in float64.
 
-    rows: Rows
-    values: Tensor  # [r] eigenvalues
-    basis: Tensor  # [d, r]
-    products: Tensor  # [r, K] of the rows in this basis with the labels
-    mean: Tensor  # [K] of the labels
+    x: [n, d]. labels: [n], those of -1 are not fitted.
+    """
 
-    @classmethod
-    def of(cls, rows: Rows, labels: Tensor, n_classes: int) -> Regression:
-        values, basis = rows.principal()
-        mean = torch.bincount(labels[rows.known], minlength=n_classes).double() / len(rows.known)
-        products = _sum_of(
-            (rows[some] @ basis).T @ (one_hot(labels[some], n_classes) - mean) for some in rows.known_blocks()
+    values: Tensor  # [r] eigenvalues of the rows' scatter matrix, but for those that are zero
+    _basis: Tensor  # [d, r] its eigenvectors
+
+    def __init__(self, x: Tensor, labels: Tensor, n_classes: int) -> None:
+        self._x, self.block = x, max(1, BLOCK // x.shape[1])
+        known = torch.nonzero(labels >= 0)[:, 0]
+        self._n, blocks = len(known), torch.split(known, self.block)
+        self._mean: Tensor = reduce(torch.add, (x[some].double().sum(dim=0) for some in blocks)) / self._n
+        squares = reduce(torch.add, ((x[some].double() - self._mean).square().sum(dim=0) for some in blocks))
+        std = (squares / self._n).sqrt()
+        self._std = torch.where(std > 1e-12 * self._mean.abs().clamp_min(1), std, 1.0)
+        if x.shape[1] <= self._n:
+            scatter = reduce(torch.add, (self.standardized(some).T @ self.standardized(some) for some in blocks))
+            values, vectors = torch.linalg.eigh(scatter)
+            kept = values > 1e-10 * values[-1]
+            self.values, self._basis = values[kept], vectors[:, kept]
+        else:
+            z = self.standardized(known)
+            values, vectors = torch.linalg.eigh(z @ z.T)
+            kept = values > 1e-10 * values[-1]
+            self.values, self._basis = values[kept], z.T @ (vectors[:, kept] / values[kept].sqrt())
+        self._prior = torch.bincount(labels[known], minlength=n_classes).double() / self._n  # [K]
+        self._products: Tensor = reduce(  # [r, K] of the rows in this basis with the labels
+            torch.add,
+            (
+                (self.standardized(some) @ self._basis).T @ (one_hot(labels[some], n_classes) - self._prior)
+                for some in blocks
+            ),
         )
-        return cls(rows, values, basis, products, mean)
+
+    def standardized(self, rows: Tensor) -> Tensor:
+        """Rows [m, d] by their numbers [m], in float64."""
+        return (self._x[rows].double() - self._mean) / self._std
 
     def without_own(self, some: Tensor, labels: Tensor, penalty: float) -> Tensor:
         """Answers [m, K] to some rows, what their own labels [m] did to them taken out again.
@@ -104,15 +86,8 @@ class Regression:
         f_i without row i is (f_i - h_i y_i) / (1 - h_i), h_i the weight of y_i in f_i.
         """
         shrunk = 1 / (self.values + penalty)
-        z = self.rows[some] @ self.basis
-        answers = self.mean + z @ (shrunk[:, None] * self.products)
-        weight = (1 / len(self.rows.known) + (z * z) @ shrunk).clamp(max=1 - 1e-9) * (labels >= 0)
-        own = one_hot(labels.clamp_min(0), len(self.mean))
+        z = self.standardized(some) @ self._basis
+        answers = self._prior + z @ (shrunk[:, None] * self._products)
+        weight = (1 / self._n + (z * z) @ shrunk).clamp(max=1 - 1e-9) * (labels >= 0)
+        own = one_hot(labels.clamp_min(0), len(self._prior))
         return (answers - weight[:, None] * own) / (1 - weight[:, None])
-
-
-def _sum_of(parts: Iterator[Tensor]) -> Tensor:
-    total = next(parts)
-    for part in parts:
-        total = total + part
-    return total

@@ -1,4 +1,4 @@
-"""The optimizers of a run and their schedule: learning rate and momentum over the steps, and Muon."""
+"""The optimizers of a run and their schedule: the learning rate over the steps, and Muon."""
 
 from __future__ import annotations
 
@@ -53,12 +53,6 @@ def learning_rate(config: TrainConfig, *, step: int, total: int) -> float:
             return peak if t < config.decay_from else peak * (1 - t) / (1 - config.decay_from)
         case "constant":
             return peak
-
-
-def momentum(config: TrainConfig, *, step: int, total: int) -> float:
-    """Momentum, or Adam's β₁: the late value once a late-linear rate begins to fall, where there is one."""
-    late = config.schedule == "late-linear" and step / max(1, total) >= config.decay_from
-    return config.late_momentum if late and config.late_momentum is not None else config.momentum
 
 
 class Muon(optim.Optimizer):

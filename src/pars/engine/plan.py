@@ -24,7 +24,7 @@ from pars.data import Dataset
 from pars.engine.batches import as_tensor, lay_out
 from pars.engine.config import TrainConfig
 from pars.engine.cost_probe import RowCounts, StageCost, epoch_costs, stage_costs
-from pars.engine.networks import PFLOP, NetworkCost, check_network, fits, network_cost
+from pars.engine.learner import PFLOP, NetworkCost, check_network, fits, network_cost
 from pars.engine.optimizer import update_flop
 from pars.errors import UserError
 from pars.method_api import Method, Stage, Task

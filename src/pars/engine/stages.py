@@ -5,64 +5,46 @@ Two classes use it: `Trainer`, which updates the weights after each step, and `C
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 
 from pars import seeds
-from pars.engine.batches import LABELED, Batches, Feed, Layout, Order, Rows
-from pars.engine.device import seed_generators
+from pars.engine.batches import Feed, Layout, Rows
 from pars.errors import UserError
-from pars.method_api import Draw, Epoch, Losses, Method, Network, RowParameter, Stage, State, Step, Task
+from pars.method_api import Epoch, Losses, Method, Network, Stage, State, Step, Task
 
 
 @dataclass(frozen=True, eq=False)
 class ScheduledStage:
-    """A stage, the epoch it begins with, and where its rows come from."""
+    """A stage, and the epoch it begins with."""
 
     stage: Stage
     first_epoch: int
-    layout: Layout
-
-    @property
-    def end(self) -> int:
-        """The epoch after its last."""
-        return self.first_epoch + self.stage.epochs
-
-    @property
-    def draws(self) -> dict[str, Draw]:
-        return {"labeled": LABELED, **self.stage.draws}
-
-    def orders(self, state: State) -> dict[str, Order]:
-        """The order of rows for each draw, in an epoch that begins, or is under way, with this state."""
-        return {name: self.layout.order(name, draw, state) for name, draw in self.draws.items()}
-
-
-def schedule(stages: Sequence[Stage], layout: Layout, epochs: int) -> list[ScheduledStage]:
-    """The stages one after the other; a stage of no epochs is left out."""
-    if sum(stage.epochs for stage in stages) != epochs:
-        raise UserError(f"the stages have {[s.epochs for s in stages]} epochs, the run {epochs}")
-    out, first = [], 0
-    for stage in stages:
-        if stage.epochs:
-            out.append(ScheduledStage(stage, first, layout))
-        first += stage.epochs
-    return out
 
 
 class StageRunner:
     """Runs the stages of a method: forward and backward of each step, on networks that are given; no optimizer.
 
-    state: what the method keeps between steps. schedule: its stages. steps: of an epoch. total_steps: of the run.
+    state: what the method keeps between steps. schedule: its stages one after the other, those of no epochs left out.
+    layout: the rows that their batches are drawn from. steps: of an epoch. total_steps: of the run.
     """
 
     def __init__(self, method: Method, feed: Feed, layout: Layout, *, epochs: int, n_classes: int, seed: int) -> None:
-        self._feed, self._layout, self._n_classes, self._seed = feed, layout, n_classes, seed
+        self._feed, self._n_classes, self._seed = feed, n_classes, seed
+        self.layout, self.steps, self.total_steps = layout, layout.steps, layout.steps * epochs
         task = Task(len(feed.labels), n_classes, feed.labels, epochs)
         self.state: State = {name: tensor.to(feed.device) for name, tensor in method.initial_state(task).items()}
-        self.schedule = schedule(method.stages(task), layout, epochs)
-        self.steps, self.total_steps = layout.steps, layout.steps * epochs
+        stages = method.stages(task)
+        if sum(stage.epochs for stage in stages) != epochs:
+            raise UserError(f"the stages have {[stage.epochs for stage in stages]} epochs, the run {epochs}")
+        self.schedule: list[ScheduledStage] = []
+        first = 0
+        for stage in stages:
+            if stage.epochs:
+                self.schedule.append(ScheduledStage(stage, first))
+            first += stage.epochs
 
     def stage_of(self, epoch: int) -> ScheduledStage:
         """The stage of an epoch (from 0)."""
@@ -76,7 +58,7 @@ class StageRunner:
             nets=nets,
             index=epoch - scheduled.first_epoch,
             epochs=scheduled.stage.epochs,
-            rows=torch.from_numpy(self._layout.every).to(self._feed.device),
+            rows=torch.from_numpy(self.layout.every).to(self._feed.device),
             given=self._feed.labels,
             n_classes=self._n_classes,
             state=self.state,
@@ -85,10 +67,6 @@ class StageRunner:
         )
         scheduled.stage.before_epoch(before)
         return before.notes
-
-    def batches(self, scheduled: ScheduledStage, epoch: int) -> dict[str, Batches]:
-        """The row numbers of each step of an epoch, by draw."""
-        return {name: order.epoch(epoch) for name, order in scheduled.orders(self.state).items()}
 
     def run_step(
         self, scheduled: ScheduledStage, nets: tuple[Network, ...], rows: Mapping[str, Rows], *, epoch: int, step: int
@@ -109,18 +87,18 @@ class StageRunner:
             progress=global_step / self.total_steps,
             stage_progress=in_stage / (scheduled.stage.epochs * self.steps),
         )
-        # Dropout inside a network draws from torch's own generator: place it by address too.
-        seed_generators(device, seeds.torch_seed(self._seed, "torch", epoch, step))
+        # Dropout inside a network draws from torch's own generators: place them by address too. Not torch.manual_seed:
+        # it seeds every kind of device that could be there, and each one that is not remembers the call with its whole
+        # stack trace for a later start, at every step anew.
+        torch_seed = seeds.torch_seed(self._seed, "torch", epoch, step)
+        torch.default_generator.manual_seed(torch_seed)
+        if device == "cuda":
+            torch.cuda.manual_seed(torch_seed)
         with torch.autocast(device, dtype=torch.bfloat16, enabled=device == "cuda"):
             losses = scheduled.stage.step(at)
         torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
-        _learn_rows(self.state, at.row_parameters)
+        with torch.no_grad():
+            for learned in at.row_parameters:  # by plain gradient descent
+                if learned.values.grad is not None:
+                    self.state[learned.name].index_add_(0, learned.rows, -learned.lr * learned.values.grad)
         return losses, at
-
-
-@torch.no_grad()
-def _learn_rows(state: State, learned: Sequence[RowParameter]) -> None:
-    """Update the values per row that a step learned, by plain gradient descent."""
-    for parameter in learned:
-        if parameter.values.grad is not None:
-            state[parameter.name].index_add_(0, parameter.rows, -parameter.lr * parameter.values.grad)

@@ -15,20 +15,18 @@ from pars import seeds
 from pars.augment import TestTimeView, Views
 from pars.data import Dataset
 from pars.engine import checkpoint as ck
-from pars.engine.batches import LABELED, Feed, Rows, as_tensor, lay_out
+from pars.engine.batches import Feed, Rows, as_tensor, lay_out
 from pars.engine.config import TrainConfig
 from pars.engine.device import choose_threads
 from pars.engine.dynamics import Dynamics, spans
 from pars.engine.evaluation import EpochMeter, Evaluator, predict_proba
 from pars.engine.folder import RunFolder
-from pars.engine.interrupt import Interrupted, catch_interrupt
-from pars.engine.learner import Curve, Learner
-from pars.engine.leave_one_out import linear_view
-from pars.engine.networks import attach, check_network, fits
-from pars.engine.progress import Callback
+from pars.engine.learner import Curve, Learner, attach, check_network, fits
+from pars.engine.leave_one_out import leave_one_out
 from pars.engine.stages import ScheduledStage, StageRunner
+from pars.engine.terminal import Callback, Interrupted, catch_interrupt
 from pars.errors import Diverged, UserError
-from pars.method_api import Method, State
+from pars.method_api import Method
 
 REMEDY = "a smaller train.lr or other method settings may help"
 
@@ -84,10 +82,10 @@ class Trainer:
         usable = np.flatnonzero(~self.held_out)
         layout = lay_out(usable[data.train.labels[usable] >= 0], usable, config, seed)
         self.runner = StageRunner(method, self.feed, layout, epochs=config.epochs, n_classes=data.n_classes, seed=seed)
-        self.steps = layout.steps  # of an epoch
+        self.steps, self.state = layout.steps, self.runner.state  # of an epoch; what the method keeps between steps
         pair = torch.zeros(2, dtype=torch.int64, device=device)  # two rows: BatchNorm needs more than one
         example = views.plain(self.inputs[pair])
-        smallest = layout.order("labeled", LABELED, {}).smallest
+        smallest = layout.per_epoch // layout.steps  # rows of the smallest batch
         for index, module in enumerate(networks):
             check_network(module, example, data.n_classes, smallest, f"networks[{index}]")
         self.learners = [
@@ -115,27 +113,36 @@ class Trainer:
         finally:
             self.callback.stop()
         if self.selected is not None:
-            self.selected.load_into(self.nets)
+            for net, weights in zip(self.nets, self.selected.weights, strict=True):
+                net.average.load_state_dict(weights)
         if self.folder is not None:
             self._save_outcome(self.folder)
 
     def _save_outcome(self, folder: RunFolder) -> None:
-        if self.dynamics is not None and self.dynamics.is_complete:
-            note = {"epochs": self.epoch, **self.dynamics.note()}
-            ck.save_tensors(folder.dynamics, self.recorded(), note)
+        """Write the training dynamics, the final weights, and how to read inputs for them."""
+        when = None if self.dynamics is None else self.dynamics.spans
+        if when is not None and self.epoch > when.late.start:  # a budget may end a run before its late epochs
+            spans_ = {"early": [when.early.start, when.early.stop], "late": [when.late.start, when.late.stop]}
+            ck.save_tensors(folder.dynamics, self.recorded(), {"epochs": self.epoch, "first": when.first, **spans_})
+        note = {
+            "networks": len(self.nets),
+            "epochs": self.epoch,
+            "classes": self.data.classes,
+            "input_shape": list(self.data.train.inputs.shape[1:]),
+            "mean": self.data.mean,
+            "std": self.data.std,
+        }
+        if self.selected is not None:
+            note["selected"] = self.selected.note()
         weights = {name: t for index, learner in enumerate(self.learners) for name, t in learner.weights(index).items()}
-        ck.save_model(folder, weights, self.data, networks=len(self.nets), epochs=self.epoch, selected=self.selected)
+        ck.save_tensors(folder.model, weights, note)
 
     def recorded(self) -> dict[str, Tensor]:
         """Per-example training dynamics, tensors [n] or [n, K] by name: what `pars.audit.from_dynamics` reads."""
         assert self.dynamics is not None
         rows = self.dynamics.rows(self.labels, self.held_out)
-        return rows | linear_view(self.inputs, self.labels, self.data.n_classes)
-
-    @property
-    def state(self) -> State:
-        """What the method keeps between steps."""
-        return self.runner.state
+        linear = leave_one_out(self.inputs, self.labels, self.data.n_classes)
+        return rows if linear is None else rows | {"linear": linear}
 
     def suitable_threads(self) -> int | None:
         """The number of threads that suits this training here and now; none on CUDA, where it does not matter."""
@@ -145,8 +152,12 @@ class Trainer:
 
     @property
     def flop(self) -> float:
-        """FLOP of training so far."""
-        return sum(learner.flop for learner in self.learners)
+        """FLOP of training so far, evaluation not counted."""
+        total = 0.0
+        for learner in self.learners:
+            net, cost = learner.net, learner.cost
+            total += net.forwards * cost.forward + net.backwards * cost.training + learner.updating
+        return total
 
     @property
     def is_over(self) -> bool:
@@ -157,11 +168,14 @@ class Trainer:
 
     def _run_epoch(self, interrupted: list[bool]) -> None:
         scheduled = self.runner.stage_of(self.epoch)
-        if self.step == 0:
-            self._begin_epoch(scheduled)
-        batches = self.runner.batches(scheduled, self.epoch)
+        if self.step == 0:  # between epochs; repeated by a run that is resumed before the first step
+            if self.epoch == scheduled.first_epoch:
+                for index, learner in enumerate(self.learners):
+                    learner.enter(scheduled.stage, seed=seeds.torch_seed(self.seed + index, "restart", self.epoch))
+            self.meter.add_notes(self.runner.before_epoch(scheduled, self.nets, self.epoch))
+        orders = self.runner.layout.orders(scheduled.stage.draws, self.state)
         while self.step < self.steps:
-            self._run_step(scheduled, {name: of_name[self.step] for name, of_name in batches.items()})
+            self._run_step(scheduled, {name: order.batch(self.epoch, self.step) for name, order in orders.items()})
             self.step += 1
             if interrupted or time.monotonic() - self._saved_at > self.config.checkpoint_seconds:
                 self.save()
@@ -171,57 +185,29 @@ class Trainer:
         self.history.append(line)
         self.callback.epoch(line)
 
-    def _begin_epoch(self, scheduled: ScheduledStage) -> None:
-        """What happens between epochs; repeated by a run that is resumed before the first step."""
-        if self.epoch == scheduled.first_epoch:
-            for index, learner in enumerate(self.learners):
-                learner.enter(scheduled.stage, seed=seeds.torch_seed(self.seed + index, "restart", self.epoch))
-        self.meter.add_notes(self.runner.before_epoch(scheduled, self.nets, self.epoch))
-
     def _run_step(self, scheduled: ScheduledStage, rows: Mapping[str, Rows]) -> None:
         """One step on row numbers [B] of each draw: gradients, update of weights and averages, sums for the log."""
         losses, step = self.runner.run_step(scheduled, self.nets, rows, epoch=self.epoch, step=self.step)
-        curve = self._curve(scheduled)
+        # The learning rate runs over the stage's own steps, or over the whole run's.
+        stage, first = scheduled.stage, scheduled.first_epoch * self.steps
+        averaged_from = first if stage.restart == "all" else 0
+        if stage.has_own_curve:
+            curve = Curve(first, stage.epochs * self.steps, averaged_from)
+        else:
+            curve = Curve(0, self.runner.total_steps, averaged_from)
         for learner in self.learners:
             learner.update(self.epoch * self.steps + self.step, curve)
-        self.meter.add_losses(losses)
-        self.meter.add_selections(step.selections)
+        self.meter.add_step(losses, step.selections)
         self.callback.step(sum(map(len, rows.values())))
-
-    def _curve(self, scheduled: ScheduledStage) -> Curve:
-        """Over which steps the learning rate runs: the stage's own, or the whole run's."""
-        first, own = scheduled.first_epoch * self.steps, scheduled.stage.has_own_curve
-        averaged_from = first if scheduled.stage.restart == "all" else 0
-        total = scheduled.stage.epochs * self.steps if own else self.runner.total_steps
-        return Curve(first if own else 0, total, averaged_from)
 
     def _finish_epoch(self, scheduled: ScheduledStage) -> dict[str, Any]:
         """Evaluate, log, save: in this order, so that a kill in between repeats the epoch, never skips it."""
-        losses = self.meter.losses()
+        stage, measured, flop = scheduled.stage.name, self.meter.read(), self.flop
+        losses = measured["losses"]
         if not all(np.isfinite(value) for value in losses.values()):
             epoch = self.epoch + 1
             raise Diverged(f"a loss is not finite in epoch {epoch}: {losses}; {REMEDY}", epoch=epoch)
         self.epoch, self.step = self.epoch + 1, 0
-        line = self._epoch_line(scheduled.stage.name, losses)
-        ends_stage = self.is_over or self.epoch == scheduled.end
-        line |= self._evaluate(scheduled.stage.name, ends_stage=ends_stage)
-        if not all(learner.is_finite for learner in self.learners):
-            raise Diverged(f"a weight is not finite after epoch {self.epoch}; {REMEDY}", epoch=self.epoch)
-        self.meter = EpochMeter(self.true_labels)
-        if self.folder is not None:
-            if ends_stage:
-                # Without test-time augmentation: these predictions are there to be counted.
-                probabilities = self.predict_proba(self.inputs, test_time_views=[self.views.plain])
-                evidence = self.method.evidence(self.state)
-                ck.save_rows(self.folder, scheduled.stage.name, self.epoch, probabilities, self.labels, evidence)
-            self.folder.append_metrics(line)
-            if self.epoch % self.config.checkpoint_every == 0 or self.is_over:
-                self.save()
-        return line
-
-    def _epoch_line(self, stage: str, losses: dict[str, float]) -> dict[str, Any]:
-        """What metrics.jsonl has of the epoch that has just ended, but for accuracies."""
-        flop = self.flop
         self.spent[stage] = flop - sum(spent for name, spent in self.spent.items() if name != stage)
         line: dict[str, Any] = {
             "epoch": self.epoch,
@@ -230,13 +216,25 @@ class Trainer:
             "images": sum(net.backwards for net in self.nets),
             "flop": flop,
             "flop_by_stage": dict(self.spent),
-            "losses": losses,
-            "selection": self.meter.selections(),
+            **measured,
         }
-        if notes := self.meter.notes():
-            line["notes"] = notes
         if self.is_over and self.epoch < self.config.epochs:
             line["stopped"] = "budget"
+        ends_stage = self.is_over or self.epoch == scheduled.first_epoch + scheduled.stage.epochs
+        line |= self._evaluate(stage, ends_stage=ends_stage)
+        weights = (tensor for learner in self.learners for tensor in learner.weights(0).values())
+        if not all(bool(tensor.isfinite().all()) for tensor in weights):
+            raise Diverged(f"a weight is not finite after epoch {self.epoch}; {REMEDY}", epoch=self.epoch)
+        self.meter = EpochMeter(self.true_labels)
+        if self.folder is not None:
+            if ends_stage:
+                # Without test-time augmentation: these predictions are there to be counted.
+                probabilities = self.predict_proba(self.inputs, test_time_views=[self.views.plain])
+                evidence = self.method.evidence(self.state)
+                ck.save_rows(self.folder, stage, self.epoch, probabilities, self.labels, evidence)
+            self.folder.append_metrics(line)
+            if self.epoch % self.config.checkpoint_every == 0 or self.is_over:
+                self.save()
         return line
 
     def _evaluate(self, stage: str, *, ends_stage: bool) -> dict[str, Any]:
@@ -250,9 +248,10 @@ class Trainer:
             line, correct = self.evaluator.evaluate(self.nets)
             rule = self.config.select
             if correct is not None and {"best-stage": ends_stage, "best-epoch": True}.get(rule, False):
-                self.selected = ck.select_checkpoint(
-                    self.selected, rule, epoch=self.epoch, stage=stage, correct=correct, nets=self.nets
-                )
+                if self.selected is None or not ck.prefers_earlier(self.selected.correct, correct, rule):
+                    states = (net.average.state_dict() for net in self.nets)
+                    weights = tuple({name: tensor.clone() for name, tensor in state.items()} for state in states)
+                    self.selected = ck.SelectedCheckpoint(self.epoch, stage, correct, weights)
                 line["selected"] = self.selected.epoch
         if self.dynamics is not None and records:
             self.dynamics.record([net.average for net in self.nets], self.feed, self.labels, self.epoch - 1)
@@ -276,12 +275,16 @@ class Trainer:
             out |= {f"dynamics.{name}": tensor for name, tensor in self.dynamics.tensors.items()}
         for index, learner in enumerate(self.learners):
             out |= learner.tensors(index)
-        return out if self.selected is None else out | self.selected.tensors()
+        if self.selected is not None:
+            out["selected.correct"] = self.selected.correct
+            for index, weights in enumerate(self.selected.weights):
+                out |= {f"selected.average.{index}.{name}": tensor for name, tensor in weights.items()}
+        return out
 
     def save(self) -> None:
         """Write the checkpoint, if this run has a folder."""
         if self.folder is not None:
-            work = [learner.work for learner in self.learners]
+            work = [(learner.net.forwards, learner.net.backwards, learner.updating) for learner in self.learners]
             # safetensors sorts by name; the order of the losses is theirs in the log.
             note = {"epoch": self.epoch, "step": self.step, "work": work, "meter": list(self.meter.sums)}
             note["spent"] = self.spent
@@ -312,7 +315,9 @@ class Trainer:
         for index, (learner, work) in enumerate(zip(self.learners, at.work, strict=True)):
             learner.enter(stage, seed=None)
             learner.load(index, tensors, work, path)
-        self.runner.state, self.meter.sums, self.epoch, self.step = state, at.meter, at.epoch, at.step
+        self.state.clear()
+        self.state.update(state)
+        self.meter.sums, self.epoch, self.step = at.meter, at.epoch, at.step
         self.selected, self.spent = selected, at.spent
         self.folder.truncate_metrics(self.epoch)
         self.history = self.folder.read_metrics()

@@ -14,11 +14,19 @@
 `parse("10*nce+mae")` makes a `Loss` of a text; `mean` and `mean_probabilities` reduce over the global batch.
 """
 
-from pars.losses.balance import class_balance
-from pars.losses.bounded import gce, mae, rce, sce
-from pars.losses.complementary import negative_learning, positive_learning
-from pars.losses.cross_entropy import cross_entropy, focal
-from pars.losses.normalized import nce, nfl
+from pars.losses.functions import (
+    class_balance,
+    cross_entropy,
+    focal,
+    gce,
+    mae,
+    nce,
+    negative_learning,
+    nfl,
+    positive_learning,
+    rce,
+    sce,
+)
 from pars.losses.reduce import mean, mean_probabilities
 from pars.losses.spec import BASE_LOSSES, Loss, parse
 

@@ -30,11 +30,11 @@ def mean(values: Tensor, mask: Tensor | None = None, *, min_share: float = 0.0) 
     (tensor(3.), tensor(1.5000))
     """
     values = values.float()
-    rows = _global_count(len(values), values)
+    rows = _over_processes(torch.full((), float(len(values)), device=values.device)).clamp_min(1)
     if mask is None:
-        return _global_sum(values.sum()) / rows
-    total = _global_sum(torch.where(mask, values, 0.0).sum())  # no indexing: shapes stay the same each step
-    return total / torch.maximum(_global_count(mask.sum(), values), min_share * rows)
+        return _over_processes(values.sum()) / rows
+    total = _over_processes(torch.where(mask, values, 0.0).sum())  # no indexing: shapes stay the same each step
+    return total / torch.maximum(_over_processes(mask.sum().float()).clamp_min(1), min_share * rows)
 
 
 def mean_probabilities(probs: Tensor) -> Tensor:
@@ -44,25 +44,15 @@ def mean_probabilities(probs: Tensor) -> Tensor:
     tensor([0.7500, 0.2500])
     """
     probs = probs.float()
-    return _global_sum(probs.sum(dim=0)) / _global_count(len(probs), probs)
+    rows = _over_processes(torch.full((), float(len(probs)), device=probs.device)).clamp_min(1)
+    return _over_processes(probs.sum(dim=0)) / rows
 
 
-def _global_count(count: Tensor | int, like: Tensor) -> Tensor:
-    """The number of rows over all processes, at least 1, as a float32 scalar on the device of `like`."""
-    total = torch.full((), float(count), device=like.device) if isinstance(count, int) else count.float()
-    if _distributed():
-        torch.distributed.all_reduce(total)
-    return total.clamp_min(1)
-
-
-def _global_sum(local: Tensor) -> Tensor:
-    if not _distributed():
+def _over_processes(local: Tensor) -> Tensor:
+    """The sum of a tensor over all processes; the tensor itself where there is only one."""
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return local
     from pars.losses.sum_over_processes import SumOverProcesses  # a subclass of torch's: it imports torch
 
     result: Tensor = SumOverProcesses.apply(local)  # type: ignore[no-untyped-call]
     return result
-
-
-def _distributed() -> bool:
-    return torch.distributed.is_available() and torch.distributed.is_initialized()

@@ -15,9 +15,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pars.errors import UserError
-from pars.losses.bounded import check_gce, check_rce, check_sce, gce, mae, rce, sce
-from pars.losses.cross_entropy import check_gamma, cross_entropy, focal
-from pars.losses.normalized import nce, nfl
+from pars.losses.functions import (
+    check_gamma,
+    check_gce,
+    check_rce,
+    check_sce,
+    cross_entropy,
+    focal,
+    gce,
+    mae,
+    nce,
+    nfl,
+    rce,
+    sce,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -76,9 +87,6 @@ class Term:
         except ValueError as error:
             raise UserError(f"loss {error}") from None
 
-    def __call__(self, logits: Tensor, labels: Tensor) -> Tensor:
-        return self.weight * BASE_LOSSES[self.name](logits, labels, **dict(self.parameters))
-
     def __str__(self) -> str:
         weight = "" if self.weight == 1 else f"{_number_text(self.weight)}*"
         parameters = ",".join(f"{name}={_number_text(value)}" for name, value in self.parameters)
@@ -96,7 +104,9 @@ class Loss:
             raise UserError(f"a loss needs at least one of: {', '.join(BASE_LOSSES)}")
 
     def __call__(self, logits: Tensor, labels: Tensor) -> Tensor:
-        first, *others = (term(logits, labels) for term in self.terms)
+        first, *others = (
+            term.weight * BASE_LOSSES[term.name](logits, labels, **dict(term.parameters)) for term in self.terms
+        )
         return sum(others, start=first)
 
     def __str__(self) -> str:

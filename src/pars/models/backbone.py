@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from torch import Tensor, nn
 
 from pars.errors import UserError
@@ -44,12 +42,3 @@ def image_shape(name: str, input_shape: tuple[int, ...], smallest: int) -> tuple
             f"model {name} needs images of at least {smallest}×{smallest} pixels, got {height}×{width}; use mlp instead"
         )
     return channels, height, width
-
-
-def flat_size(input_shape: tuple[int, ...]) -> int:
-    """Return the length of one flattened input.
-
-    >>> flat_size((3, 8, 8))
-    192
-    """
-    return math.prod(input_shape)

@@ -45,7 +45,6 @@ def build_model(config: ModelConfig, input_shape: tuple[int, ...], n_classes: in
     ('SmallCNN', 10)
     """
     _check_config(config, input_shape, n_classes)
-    _check_size(config, input_shape, n_classes)
     # Weights are always drawn on the CPU, so the same seed gives the same network on every device.
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         # Not torch.manual_seed: it would reseed CUDA as well, which is not forked here.
@@ -60,10 +59,19 @@ def build_model(config: ModelConfig, input_shape: tuple[int, ...], n_classes: in
     return net
 
 
-def _check_size(config: ModelConfig, input_shape: tuple[int, ...], n_classes: int) -> None:
-    """Count the parameters on torch's "meta" device, which allocates no memory."""
+def _check_config(config: ModelConfig, input_shape: tuple[int, ...], n_classes: int) -> None:
+    if n_classes < 2:
+        raise UserError(f"a classifier needs at least 2 classes, got {n_classes}")
+    if not input_shape or min(input_shape) < 1:
+        raise UserError(f"an input must have at least one value, got shape {list(input_shape)}")
+    if config.width is not None and config.width < 1:
+        raise UserError(f"model.width must be at least 1, got {config.width}")
+    if any(size < 1 for size in config.hidden):
+        raise UserError(f"model.hidden must contain sizes of at least 1, got {list(config.hidden)}")
+    if not 0 <= config.dropout < 1:
+        raise UserError(f"model.dropout must be in [0, 1), got {config.dropout}")
     try:
-        with torch.device("meta"):
+        with torch.device("meta"):  # which allocates no memory
             count = sum(p.numel() for p in _construct(config, input_shape, n_classes).parameters())
     except (RuntimeError, TypeError, OverflowError):  # a size, or a product of sizes, beyond 64 bits
         count = None
@@ -101,16 +109,3 @@ def _construct(config: ModelConfig, input_shape: tuple[int, ...], n_classes: int
             return Linear(input_shape, n_classes)
         case _:
             assert_never(name)
-
-
-def _check_config(config: ModelConfig, input_shape: tuple[int, ...], n_classes: int) -> None:
-    if n_classes < 2:
-        raise UserError(f"a classifier needs at least 2 classes, got {n_classes}")
-    if not input_shape or min(input_shape) < 1:
-        raise UserError(f"an input must have at least one value, got shape {list(input_shape)}")
-    if config.width is not None and config.width < 1:
-        raise UserError(f"model.width must be at least 1, got {config.width}")
-    if any(size < 1 for size in config.hidden):
-        raise UserError(f"model.hidden must contain sizes of at least 1, got {list(config.hidden)}")
-    if not 0 <= config.dropout < 1:
-        raise UserError(f"model.dropout must be in [0, 1), got {config.dropout}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from torch import Tensor, nn
 
-from pars.models.backbone import Backbone, flat_size
+from pars.models.backbone import Backbone
 
 
 class MLP(Backbone):
@@ -29,7 +31,7 @@ class MLP(Backbone):
     ) -> None:
         super().__init__()
         layers: list[nn.Module] = []
-        d_in = flat_size(input_shape)
+        d_in = math.prod(input_shape)
         for d_out in hidden:
             layers.append(nn.Linear(d_in, d_out, bias=not batch_norm))
             if batch_norm:

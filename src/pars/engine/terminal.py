@@ -1,14 +1,26 @@
-"""Callbacks of training; progress on stderr: a bar in a terminal, a line per epoch elsewhere."""
+"""Between a run and the terminal it was started from: progress on stderr, and stop signals.
+
+Progress is a bar in a terminal, a line per epoch elsewhere. It is a `Callback`, the base class for whatever is to be
+called in the course of training.
+
+Of stop signals (Ctrl-C, kill, a closed terminal) the first one lets the step under way end, so that the work can be
+saved; the second stops at once. This is the only place in pars that handles signals.
+"""
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+SIGNALS = tuple(s for s in signal.Signals if s.name in ("SIGINT", "SIGTERM", "SIGHUP"))  # not all exist everywhere
 
 
 class Callback:
@@ -27,28 +39,6 @@ class Callback:
         """Training has ended, or was interrupted."""
 
 
-def summary(line: dict[str, Any]) -> str:
-    """One epoch in one line."""
-    parts = [f"epoch {line['epoch']}", line["stage"]]
-    parts += [f"{key} {value:.3f}" for key, value in line["losses"].items()]
-    if "test" in line:
-        parts.append(f"test {line['test']['ema']:.2f} % (raw {line['test']['raw']:.2f} %)")
-    if "holdout" in line:
-        parts.append(f"held-out noisy {line['holdout']['ema']:.2f} %")
-    selection = line["selection"].get("pseudo")
-    if selection:
-        parts.append(f"selected {100 * selection['selected'] / selection['rows']:.0f} %")
-        if "pseudo_accuracy_selected" in selection:
-            parts.append(f"of them right {100 * selection['pseudo_accuracy_selected']:.1f} %")
-    return " · ".join(parts)
-
-
-def accuracy_note(line: dict[str, Any]) -> str:
-    """The shortest answer to "how is it going?", for a narrow terminal."""
-    split = next((name for name in ("test", "holdout") if name in line), None)
-    return str(line["stage"]) if split is None else f"{line['stage']}, {split} {line[split]['ema']:.1f} %"
-
-
 class Lines(Callback):
     """A plain line per epoch, with the rate and the time left."""
 
@@ -61,7 +51,18 @@ class Lines(Callback):
         self._images += rows
 
     def epoch(self, line: dict[str, Any]) -> None:
-        self._print(summary(line))
+        parts = [f"epoch {line['epoch']}", line["stage"]]
+        parts += [f"{key} {value:.3f}" for key, value in line["losses"].items()]
+        if "test" in line:
+            parts.append(f"test {line['test']['ema']:.2f} % (raw {line['test']['raw']:.2f} %)")
+        if "holdout" in line:
+            parts.append(f"held-out noisy {line['holdout']['ema']:.2f} %")
+        selection = line["selection"].get("pseudo")
+        if selection:
+            parts.append(f"selected {100 * selection['selected'] / selection['rows']:.0f} %")
+            if "pseudo_accuracy_selected" in selection:
+                parts.append(f"of them right {100 * selection['pseudo_accuracy_selected']:.1f} %")
+        self._print(" · ".join(parts))
 
     def _print(self, text: str) -> None:
         spent = time.monotonic() - self._began
@@ -113,7 +114,10 @@ class Bar(Callback):
         self._progress.update(self._task, advance=rows if self._by_rows else 1, rate=rate)
 
     def epoch(self, line: dict[str, Any]) -> None:
-        self._progress.update(self._task, note=accuracy_note(line))
+        """Show the shortest answer to "how is it going?", for a narrow terminal."""
+        split = next((name for name in ("test", "holdout") if name in line), None)
+        accuracy = "" if split is None else f", {split} {line[split]['ema']:.1f} %"
+        self._progress.update(self._task, note=f"{line['stage']}{accuracy}")
 
     def stop(self) -> None:
         self._progress.stop()
@@ -128,3 +132,57 @@ def show_progress(*, epochs: bool = True) -> Callback:
     if console.is_terminal:
         return Bar(console, by_rows=not epochs)
     return Lines() if epochs else TimedLines()
+
+
+class Interrupted(Exception):
+    """The work was stopped by a signal. What was done is saved, where there is a folder to save it in."""
+
+    signal: int = signal.SIGINT
+
+    @property
+    def exit_code(self) -> int:
+        """What a shell shows for a process that died of the signal: 130 for Ctrl-C, 143 for kill."""
+        return 128 + self.signal
+
+
+@contextmanager
+def catch_interrupt() -> Iterator[list[bool]]:
+    """Give a list that is empty until the first signal; who finds it filled saves and raises `Interrupted`."""
+    seen: list[bool] = []
+    if threading.current_thread() is not threading.main_thread():  # only the main thread gets signals
+        yield seen
+        return
+    # One that is ignored stays so: nohup ignores SIGHUP, and a shell SIGINT for what it starts in the background.
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    before = {number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
+    received: list[int] = []
+
+    def on_signal(number: int, frame: object) -> None:
+        seen.append(True)
+        received.append(number)
+        for each, handler in before.items():  # the next one stops at once
+            signal.signal(each, handler)
+
+    for number in before:
+        signal.signal(number, on_signal)
+    try:
+        yield seen
+    except Interrupted as stop:
+        stop.signal = received[0]
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def resend_interrupt() -> Iterator[None]:
+    """Send a signal that stopped training once more, now that its usual handler is back.
+
+    For training inside somebody else's program, which has nothing to save: Ctrl-C becomes a KeyboardInterrupt there.
+    """
+    try:
+        yield
+    except Interrupted as stop:
+        signal.raise_signal(stop.signal)
+        raise KeyboardInterrupt from stop
