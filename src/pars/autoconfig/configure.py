@@ -14,7 +14,7 @@ from pars.autoconfig import rules
 from pars.data import Dataset, holdout
 from pars.engine import CheckpointRule
 from pars.errors import UserError
-from pars.method_api import Setting, Task
+from pars.method_api import Task
 from pars.methods import by_name
 
 DEFAULTS: Mapping[str, Any] = {
@@ -34,72 +34,56 @@ DEFAULTS: Mapping[str, Any] = {
 NUMBERS = {"epochs": "train", "batch_size": "train", "lr": "train", "holdout": "data", "select": "train"}
 
 
-def configurations(params: Mapping[str, Any], dataset: Dataset, seed: int) -> dict[str, run.RunConfig]:
+def configurations(
+    params: Mapping[str, Any], dataset: Dataset, seed: int, *, least_held_out: float = 0.0
+) -> dict[str, run.RunConfig]:
     """The configurations that a fit may have, by the robust losses that may suit the data; one where none is used.
 
+    least_held_out: share of the labeled rows to hold out where the automatic settings would hold out none.
     A UserError names a parameter that makes no sense.
     """
-    facts = facts_of(dataset)
+    shape, labels, n_classes = dataset.train.inputs.shape[1:], dataset.train.labels, dataset.n_classes
+    class_rows = np.bincount(labels[labels >= 0], minlength=n_classes).tolist()
+    automatic = rules.settings(shape, class_rows, params["method"])
+    automatic["data"]["holdout"] = automatic["data"]["holdout"] or least_held_out
+    chosen = {**_chosen_by_user(params), "device": params["device"]}
     found: dict[str, run.RunConfig] = {}
-    for loss in rules.robust_losses_for(facts):
-        config = configuration(params, dataset, seed, Setting(robust=loss, tau=rules.confidence_for(facts)))
+    for setting in rules.robust_settings(shape, n_classes):
+        base = run.RunConfig(method=by_name(params["method"], setting), seed=seed)
+        config = run.overlay(run.overlay(base, automatic), chosen)
+        if params["select"] in (None, "auto"):
+            # The better stage of a method with several, else the best epoch; where nothing is held out, the last.
+            select: CheckpointRule = "last"
+            if holdout(labels, config.data.holdout, seed).any():
+                task = Task(len(labels), n_classes, torch.from_numpy(labels), config.train.epochs)
+                stages = [stage for stage in config.method.stages(task) if stage.epochs > 0]
+                select = "best-stage" if len(stages) > 1 else "best-epoch"
+            config = replace(config, train=replace(config.train, select=select))
         if config not in found.values():
-            found[loss] = config
+            found[str(setting.robust)] = config
     return found
 
 
-def held_out_share(dataset: Dataset) -> float:
-    """The share of labeled rows that is held out unless the user says otherwise; 0 for few rows."""
-    return rules.holdout_for(facts_of(dataset))
-
-
-def configuration(params: Mapping[str, Any], dataset: Dataset, seed: int, setting: Setting) -> run.RunConfig:
-    facts = facts_of(dataset)
-    method = by_name(params["method"], setting)
-    changes = rules.settings(facts) | {"method": rules.method_for(params["method"], facts)}
-    base = run.overlay(run.RunConfig(method=method, seed=seed), changes)
-    config = run.overlay(base, {**chosen(params), "device": params["device"]})
-    return (
-        replace(config, train=replace(config.train, select=select_for(config, dataset)))
-        if is_auto(params["select"])
-        else config
-    )
-
-
-def select_for(config: run.RunConfig, dataset: Dataset) -> CheckpointRule:
-    """The better stage of a method with several, else the best epoch; where nothing is held out, the last."""
-    if not holdout(dataset.train.labels, config.data.holdout, config.seed).any():
-        return "last"
-    labels = torch.from_numpy(dataset.train.labels)
-    stages = config.method.stages(Task(len(labels), dataset.n_classes, labels, config.train.epochs))
-    return "best-stage" if sum(stage.epochs > 0 for stage in stages) > 1 else "best-epoch"
-
-
-def facts_of(dataset: Dataset) -> rules.Facts:
-    labels = dataset.train.labels
-    counts = np.bincount(labels[labels >= 0], minlength=dataset.n_classes)
-    return rules.Facts(shape=tuple(dataset.train.inputs.shape[1:]), class_rows=tuple(counts.tolist()))
-
-
-def chosen(params: Mapping[str, Any]) -> rules.Changes:
+def _chosen_by_user(params: Mapping[str, Any]) -> rules.Changes:
     """What the user set, by the tables of a configuration."""
-    out: rules.Changes = {"method": table(params, "method_params"), "train": table(params, "train_params")}
+    out: rules.Changes = {"method": _table(params, "method_params"), "train": _table(params, "train_params")}
+    given = {name: value for name, value in params.items() if value is not None and str(value) != "auto"}
     for name, where in NUMBERS.items():
-        if not is_auto(params[name]):
-            out.setdefault(where, {})[name] = run.plain(params[name])
-    if not is_auto(params["views"]):
-        out["views"] = table(params, "views")
+        if name in given:
+            out.setdefault(where, {})[name] = run.plain(given[name])
+    if "views" in given:
+        out["views"] = _table(params, "views")
     network = params["network"]
     if isinstance(network, str) and network != "auto":
         out["model"] = {"name": network}
     elif isinstance(network, Mapping):
-        out["model"] = table(params, "network")
+        out["model"] = _table(params, "network")
     elif not callable(network) and network != "auto":
         raise UserError(f"network is {network!r}, expected 'auto', a name, a dict of settings or a function")
     return out
 
 
-def table(params: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _table(params: Mapping[str, Any], name: str) -> dict[str, Any]:
     """A parameter that holds settings by name."""
     value = params[name]
     if value is None:
@@ -107,7 +91,3 @@ def table(params: Mapping[str, Any], name: str) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise UserError(f"{name} is {value!r}, expected a dict of settings")
     return {key: run.plain(inner) for key, inner in value.items()}
-
-
-def is_auto(value: Any) -> bool:
-    return value is None or (isinstance(value, str) and value == "auto")

@@ -8,57 +8,58 @@ from math import sqrt
 
 from torch import nn
 
-from pars import data, run
-from pars.data import Dataset
+from pars import run
 from pars.engine import Callback
 from pars.methods import Supervised
-from pars.run import RunConfig
+from pars.run import RunConfig, TrainingData
 
 Progress = Callable[[], Callback | None]
+NetworkFactory = Callable[[tuple[int, ...], int], nn.Module]
+"""Builds a user's own network for inputs of a shape and a number of classes."""
 SHARE = 0.4  # of the epochs: as many as PARS warms up
 
 
 def choose(
     configs: Mapping[str, RunConfig],
-    dataset: Dataset,
-    networks: Callable[[], list[nn.Module]] | None = None,
+    training: TrainingData,
+    network: NetworkFactory | None = None,
     *,
     progress: Progress = lambda: None,
 ) -> tuple[RunConfig, dict[str, float]]:
     """The configuration to train, and the held-out agreement (%) of each robust loss after its trial.
 
     configs: in order of preference. The first is chosen unless another is clearly better. Where no rows are held out,
-    the last is chosen, whose loss always learns. networks: builds one network for each trial, where the user has one.
+    the last is chosen, whose loss always learns. training: the rows, the same for all configurations.
+    network: builds that of each trial, where the user has one.
     """
     *_, last = configs.values()
-    held_out = int(data.holdout(dataset.train.labels, last.data.holdout, last.seed).sum())
+    held_out = int(training.held_out.sum())
     if len(configs) == 1 or not held_out:
         return last, {}
-    trials = {}
-    for loss, config in configs.items():
-        trials[loss] = held_out_agreement(trial(config, loss), dataset, networks, progress(), f"trial of {loss}")
+    trials = {loss: trial(config, loss, training, network, progress()) for loss, config in configs.items()}
     best = max(trials.values())
     enough = best - 100 * standard_error(best / 100, held_out)
     return next(configs[loss] for loss, found in trials.items() if found >= enough), trials
 
 
-def trial(config: RunConfig, loss: str) -> RunConfig:
-    """A short run with nothing but the loss."""
+def trial(
+    config: RunConfig,
+    loss: str,
+    training: TrainingData,
+    network: NetworkFactory | None = None,
+    callback: Callback | None = None,
+) -> float:
+    """Train a short run with nothing but the loss: agreement (%) of its averaged weights with held-out labels."""
     epochs = max(1, round(SHARE * config.train.epochs))
     train = replace(config.train, epochs=epochs, evaluate_every=epochs, select="last", dynamics_every=0)
-    return replace(config, method=Supervised(loss=loss), train=train)
-
-
-def held_out_agreement(
-    config: RunConfig,
-    dataset: Dataset,
-    networks: Callable[[], list[nn.Module]] | None,
-    callback: Callback | None,
-    title: str,
-) -> float:
-    """Agreement (%) of a run's averaged weights with held-out labels at its end."""
-    own = None if networks is None else networks()
-    trained = run.train_or_resume(config, dataset=dataset, networks=own, callback=callback, title=title)
+    rows = training.data
+    trained = run.train_or_resume(
+        replace(config, method=Supervised(loss=loss), train=train),
+        dataset=training,
+        networks=None if network is None else [network(rows.train.inputs.shape[1:], rows.n_classes)],
+        callback=callback,
+        title=f"trial of {loss}",
+    )
     return float(trained.result["holdout"]["ema"]["last"])
 
 

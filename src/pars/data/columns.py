@@ -6,10 +6,9 @@ Frames are recognized by what they can do, not by their class: none of these lib
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +20,7 @@ NO_VALUE = frozenset({"", "na", "n/a", "nan", "<na>", "null", "none", "?", "-"})
 SHOWN = 20  # names in a message
 
 
-@dataclass(frozen=True, eq=False)
-class Columns(Mapping[str, Column]):
+class Columns(dict[str, Column]):
     """Columns of equal length by name.
 
     source: the file, for messages. lines: the line of each row in a text file, counted from 1.
@@ -32,40 +30,20 @@ class Columns(Mapping[str, Column]):
     (2, 2, "pets.csv: row 1 (line 3), column 'age'")
     """
 
-    source: str
-    values_by_name: Mapping[str, Column]
-    lines: Sequence[int] | None = None
+    def __init__(self, source: str, columns: Mapping[str, Column], lines: Sequence[int] | None = None) -> None:
+        super().__init__(columns)
+        self.source, self.lines = source, lines
+        first, *rest = columns or [""]
+        self.n_rows = len(columns[first]) if columns else 0
+        for name in rest:
+            if (n := len(columns[name])) != self.n_rows:
+                raise UserError(f"{source}: column {name!r} has {n} values, expected {self.n_rows} as in {first!r}")
 
-    def __post_init__(self) -> None:
-        lengths = {name: len(values) for name, values in self.values_by_name.items()}
-        if len(set(lengths.values())) > 1:
-            first, *rest = lengths
-            odd = next(name for name in rest if lengths[name] != lengths[first])
-            raise UserError(
-                f"{self.source}: column {odd!r} has {lengths[odd]} values, expected {lengths[first]} as in {first!r}"
-            )
-
-    def __getitem__(self, name: str) -> Column:
-        try:
-            return self.values_by_name[name]
-        except KeyError:
-            raise UserError(
-                f"{self.source}: no column {name!r}, expected one of {shown(self.values_by_name)}; does the first line "
-                "name the columns, and is the delimiter right?"
-            ) from None
-
-    def __contains__(self, name: object) -> bool:  # Mapping's own would wait for a KeyError
-        return name in self.values_by_name
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.values_by_name)
-
-    def __len__(self) -> int:
-        return len(self.values_by_name)
-
-    @property
-    def n_rows(self) -> int:
-        return len(next(iter(self.values_by_name.values()))) if self.values_by_name else 0
+    def __missing__(self, name: str) -> NoReturn:
+        raise UserError(
+            f"{self.source}: no column {name!r}, expected one of {shown(self)}; does the first line "
+            "name the columns, and is the delimiter right?"
+        )
 
     def row(self, row: int) -> str:
         """A row's place, for messages: its number, counted from 0, and its line."""

@@ -35,8 +35,12 @@ def read_delimited(path: Path, *, delimiter: str | None = None, encoding: str | 
     text = decode(path, encoding)
     if not text.strip():
         raise UserError(f"{path}: empty, expected a line that names the columns, then rows")
-    chosen = delimiter or ("\t" if path.suffix.lower() in TAB_SUFFIXES else _guess(text))
-    with long_fields():
+    chosen = delimiter or ("\t" if path.suffix.lower() in TAB_SUFFIXES else "")
+    if not chosen:
+        first = text.lstrip("\r\n").splitlines()[0]
+        parts = [len(next(csv.reader([first], delimiter=mark))) for mark in DELIMITERS]
+        chosen = DELIMITERS[parts.index(max(parts))]
+    with _long_fields():
         try:
             return _columns(path, text, chosen, csv.QUOTE_MINIMAL)
         except csv.Error as error:
@@ -48,7 +52,7 @@ def read_delimited(path: Path, *, delimiter: str | None = None, encoding: str | 
 
 
 @contextmanager
-def long_fields() -> Iterator[None]:
+def _long_fields() -> Iterator[None]:
     """csv's limit on the length of a field, which is one for the whole process, out of the way for a while."""
     with _limit:
         before = csv.field_size_limit(LONGEST_FIELD)
@@ -79,61 +83,43 @@ def decode(path: Path, encoding: str | None = None) -> str:
     return text
 
 
-def _guess(text: str) -> str:
-    first = text.lstrip("\r\n").splitlines()[0]
-    counts = {mark: len(next(csv.reader([first], delimiter=mark))) for mark in DELIMITERS}
-    return max(DELIMITERS, key=lambda mark: counts[mark])
-
-
 def _columns(path: Path, text: str, delimiter: str, quoting: int) -> Columns:
-    records = _records(text, delimiter, quoting)
-    try:
-        _, header = next(records)
-        names = _names(header, path)
-        rows: list[list[str]] = []
-        lines = []
-        for line, record in records:
-            if len(record) != len(names):
-                raise UserError(
-                    f"{path}: row {len(rows)} (line {line}) has {len(record)} field(s), expected {len(names)} as in "
-                    f"the first line; a {delimiter!r} or a quotation mark inside a text that is not quoted?"
-                )
-            rows.append(record)
-            lines.append(line)
-    except csv.Error as error:
-        raise csv.Error(f"cannot be cut into fields: {error}") from None
-    if not rows:
-        raise UserError(f"{path}: no rows after the line that names the columns")
-    return Columns(str(path), {name: [record[at] for record in rows] for at, name in enumerate(names)}, lines)
-
-
-def _records(text: str, delimiter: str, quoting: int) -> Iterator[tuple[int, list[str]]]:
-    """The line that each record begins in, and its fields; blank lines are passed over."""
+    """The columns of a text; blank lines are passed over."""
     reader = csv.reader(
         io.StringIO(text, newline=""),
         delimiter=delimiter,
         quoting=quoting,  # type: ignore[arg-type]
         strict=True,
     )
+    names: list[str] = []
+    rows: list[list[str]] = []
+    lines = []
     while True:
-        begins = reader.line_num + 1
+        line = reader.line_num + 1  # where the record begins
         try:
             record = next(reader, None)
         except csv.Error as error:
-            raise csv.Error(f"line {begins}: {error}") from None
+            raise csv.Error(f"cannot be cut into fields: line {line}: {error}") from None
         if record is None:
-            return
-        if len(record) > 1 or any(field.strip() for field in record):
-            yield begins, record
-
-
-def _names(header: list[str], path: Path) -> list[str]:
-    """Names of the columns; one without a name, as pandas writes its row numbers, is called by its place."""
-    names = [name.strip() or f"column {at + 1}" for at, name in enumerate(header)]
-    name, times = Counter(names).most_common(1)[0]
-    if times > 1:
-        raise UserError(f"{path}: {times} columns are named {name!r}, expected every name once")
-    return names
+            break
+        if len(record) < 2 and not any(field.strip() for field in record):
+            continue
+        if not names:  # one without a name, as pandas writes its row numbers, is called by its place
+            names = [name.strip() or f"column {at + 1}" for at, name in enumerate(record)]
+            name, times = Counter(names).most_common(1)[0]
+            if times > 1:
+                raise UserError(f"{path}: {times} columns are named {name!r}, expected every name once")
+            continue
+        if len(record) != len(names):
+            raise UserError(
+                f"{path}: row {len(rows)} (line {line}) has {len(record)} field(s), expected {len(names)} as in "
+                f"the first line; a {delimiter!r} or a quotation mark inside a text that is not quoted?"
+            )
+        rows.append(record)
+        lines.append(line)
+    if not rows:
+        raise UserError(f"{path}: no rows after the line that names the columns")
+    return Columns(str(path), {name: [record[at] for record in rows] for at, name in enumerate(names)}, lines)
 
 
 def read_json_lines(path: Path, *, encoding: str | None = None) -> Columns:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pars import encode
 from pars.audit import Content
-from pars.data import Table
+from pars.data import Split, Table
 from pars.encode import Preprocessor
 from pars.errors import UserError
 from pars.files import write_atomically, write_text
 from pars.fit_folder import CONTENT, JOB, ROBUST, ROWS
 
 ROWS_CHECKSUM = "rows_blake2b"
-Arrays = dict[str, npt.NDArray[Any]]
 
 
 def check_folder(out: Path, job: Mapping[str, Any], source: str) -> None:
@@ -35,26 +32,20 @@ def check_folder(out: Path, job: Mapping[str, Any], source: str) -> None:
         raise UserError(f"{out} is not empty, expected a new folder")
 
 
-def write_job(out: Path, job: Mapping[str, Any]) -> None:
-    out.mkdir(parents=True, exist_ok=True)
-    write_text(out / JOB, json.dumps(job, indent=1) + "\n")
-
-
-def fingerprint(*tables: Table | None) -> str:
-    """BLAKE2b of the rows and labels of tables."""
-    given = [table for table in tables if table is not None]
-    true = [[] if table.true_labels is None else table.true_labels.tolist() for table in given]  # repr elides arrays
-    parts = [(encode.table_checksum(t), t.labels.tolist(), t.classes, own) for t, own in zip(given, true, strict=True)]
-    return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
-
-
-def save_rows(out: Path, table: Table, preprocessor: Preprocessor, arrays: Arrays) -> None:
-    """Write how new rows become inputs, what people are shown, and last the arrays that were trained on."""
+def save_rows(out: Path, table: Table, preprocessor: Preprocessor, train: Split, test: Split | None) -> None:
+    """Write how new rows become inputs, what people are shown, and last the arrays that are trained on."""
     encode.save_preprocessor(preprocessor, out)
     write_text(out / CONTENT, content_of(table).to_json())
+    arrays = {"x": train.inputs, "y": train.labels, "classes": np.array(table.classes), "ids": np.array(table.ids)}
+    if train.cached is not None:
+        arrays["x_views"] = train.cached
+    if train.true_labels is not None:
+        arrays["y_true"] = train.true_labels
+    if test is not None:
+        arrays |= {"x_test": test.inputs, "y_test": test.labels}
 
     def write(beside: Path) -> None:
-        with beside.open("wb") as file:
+        with beside.open("wb") as file:  # of a path without its suffix numpy would write another file
             np.savez(file, **arrays)  # type: ignore[arg-type]
 
     write_atomically(out / ROWS, write)

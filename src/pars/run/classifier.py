@@ -66,8 +66,14 @@ class Classifier:
             raise UserError(f"{where}: no rows, expected at least one")
         is_image = len(self.input_shape) == 3
         rows: Inputs = inputs if is_image else data.standardize(inputs, self.mean, self.std, where)  # type: ignore[assignment]
-        parts = torch.split(as_tensor(rows), BATCH[len(self.input_shape)])
-        probabilities = torch.cat([self._predict_batch(part) for part in parts])
+        size, parts = BATCH[len(self.input_shape)], []
+        for part in torch.split(as_tensor(rows), size):
+            # Padded to a fixed size: sums of another shape differ in their last bits, and the prediction of a row must
+            # not depend on the rows beside it.
+            padded = torch.cat([part, part[-1:].expand(size - len(part), *part.shape[1:])])
+            found = predict_proba(self.networks, padded, self.views.test_time_views, self.device)
+            parts.append(found[: len(part)])
+        probabilities = torch.cat(parts)
         bad = np.flatnonzero(~probabilities.isfinite().all(dim=1).numpy())
         if bad.size:
             raise UserError(
@@ -75,13 +81,6 @@ class Classifier:
                 "rows?"
             )
         return probabilities
-
-    def _predict_batch(self, rows: Tensor) -> Tensor:
-        """Padded to a fixed size: sums of another shape differ in their last bits, and the prediction of a row must
-        not depend on the rows beside it."""
-        size = BATCH[len(self.input_shape)]
-        padded = torch.cat([rows, rows[-1:].expand(size - len(rows), *rows.shape[1:])])
-        return predict_proba(self.networks, padded, self.views.test_time_views, self.device)[: len(rows)]
 
 
 def load_run(
