@@ -1,6 +1,5 @@
 """Settings chosen from the data: rules, short trials, and what the user set. `fitting` uses it for every training."""
 
-from pars.autoconfig.configure import DEFAULTS, configurations
-from pars.autoconfig.trial import NetworkFactory, Progress, choose
+from pars.autoconfig.configure import DEFAULTS, NetworkFactory, Progress, choose, configurations
 
 __all__ = ["DEFAULTS", "NetworkFactory", "Progress", "choose", "configurations"]

@@ -1,21 +1,24 @@
-"""From the parameters of a fit to the configuration of a run: automatic settings, then what the user set."""
+"""From the parameters of a fit to the configuration of a run: automatic settings, what the user set, short trials."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import sqrt
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from pars import run
 from pars.autoconfig import rules
 from pars.data import Dataset, holdout
-from pars.engine import CheckpointRule
+from pars.engine import Callback, CheckpointRule
 from pars.errors import UserError
 from pars.method_api import Task
-from pars.methods import by_name
+from pars.methods import Supervised, by_name
+from pars.run import RunConfig, TrainingData
 
 DEFAULTS: Mapping[str, Any] = {
     "method": "pars",
@@ -31,12 +34,16 @@ DEFAULTS: Mapping[str, Any] = {
     "device": "auto",
 }
 """Parameters of a fit by which a user sets nothing: all of them chosen from the data."""
+Progress = Callable[[], Callback | None]
+NetworkFactory = Callable[[tuple[int, ...], int], nn.Module]
+"""Builds a user's own network for inputs of a shape and a number of classes."""
+SHARE = 0.4  # of the epochs: as many as PARS warms up
 NUMBERS = {"epochs": "train", "batch_size": "train", "lr": "train", "holdout": "data", "select": "train"}
 
 
 def configurations(
     params: Mapping[str, Any], dataset: Dataset, seed: int, *, least_held_out: float = 0.0
-) -> dict[str, run.RunConfig]:
+) -> dict[str, RunConfig]:
     """The configurations that a fit may have, by the robust losses that may suit the data; one where none is used.
 
     least_held_out: share of the labeled rows to hold out where the automatic settings would hold out none.
@@ -47,9 +54,9 @@ def configurations(
     automatic = rules.settings(shape, class_rows, params["method"])
     automatic["data"]["holdout"] = automatic["data"]["holdout"] or least_held_out
     chosen = {**_chosen_by_user(params), "device": params["device"]}
-    found: dict[str, run.RunConfig] = {}
+    found: dict[str, RunConfig] = {}
     for setting in rules.robust_settings(shape, n_classes):
-        base = run.RunConfig(method=by_name(params["method"], setting), seed=seed)
+        base = RunConfig(method=by_name(params["method"], setting), seed=seed)
         config = run.overlay(run.overlay(base, automatic), chosen)
         if params["select"] in (None, "auto"):
             # The better stage of a method with several, else the best epoch; where nothing is held out, the last.
@@ -62,6 +69,59 @@ def configurations(
         if config not in found.values():
             found[str(setting.robust)] = config
     return found
+
+
+def choose(
+    configs: Mapping[str, RunConfig],
+    training: TrainingData,
+    network: NetworkFactory | None = None,
+    *,
+    progress: Progress = lambda: None,
+) -> tuple[RunConfig, dict[str, float]]:
+    """The configuration to train, and the held-out agreement (%) of each robust loss after its trial.
+
+    configs: in order of preference. The first is chosen unless another is clearly better. Where no rows are held out,
+    the last is chosen, whose loss always learns. training: the rows, the same for all configurations.
+    network: builds that of each trial, where the user has one.
+    """
+    *_, last = configs.values()
+    held_out = int(training.held_out.sum())
+    if len(configs) == 1 or not held_out:
+        return last, {}
+    trials = {loss: trial(config, loss, training, network, progress()) for loss, config in configs.items()}
+    best = max(trials.values())
+    enough = best - 100 * standard_error(best / 100, held_out)
+    return next(configs[loss] for loss, found in trials.items() if found >= enough), trials
+
+
+def trial(
+    config: RunConfig,
+    loss: str,
+    training: TrainingData,
+    network: NetworkFactory | None = None,
+    callback: Callback | None = None,
+) -> float:
+    """Train a short run with nothing but the loss: agreement (%) of its averaged weights with held-out labels."""
+    epochs = max(1, round(SHARE * config.train.epochs))
+    train = replace(config.train, epochs=epochs, evaluate_every=epochs, select="last", dynamics_every=0)
+    rows = training.data
+    trained = run.train_or_resume(
+        replace(config, method=Supervised(loss=loss), train=train),
+        dataset=training,
+        networks=None if network is None else [network(rows.train.inputs.shape[1:], rows.n_classes)],
+        callback=callback,
+        title=f"trial of {loss}",
+    )
+    return float(trained.result["holdout"]["ema"]["last"])
+
+
+def standard_error(share: float, rows: float) -> float:
+    """Of the difference between two such shares of as many rows.
+
+    >>> round(standard_error(0.7, 1000), 3)
+    0.02
+    """
+    return sqrt(2 * max(share * (1 - share), 1 / rows) / rows)
 
 
 def _chosen_by_user(params: Mapping[str, Any]) -> rules.Changes:

@@ -13,10 +13,19 @@ import numpy.typing as npt
 
 from pars.data.arrays import array_table
 from pars.data.class_labels import classes_of, label_names, label_numbers
-from pars.data.columns import Columns, as_text, column_texts, frame_columns, is_frame, is_missing, read_parquet
+from pars.data.columns import (
+    Columns,
+    as_text,
+    column_texts,
+    frame_columns,
+    is_frame,
+    is_missing,
+    read_delimited,
+    read_json_lines,
+    read_parquet,
+)
 from pars.data.dataset import UNLABELED, Inputs, Labels
 from pars.data.images import image_folder
-from pars.data.table_files import read_delimited, read_json_lines
 from pars.errors import UserError
 from pars.files import expanded
 

@@ -11,18 +11,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from pars import audit, autoconfig, data, encode, run
-from pars.audit import AuditReport
+from pars.audit import AuditReport, Content
 from pars.autoconfig import DEFAULTS, Progress
 from pars.data import Dataset, Labels, Split, Table
 from pars.encode import Encoder, EncoderName, Preprocessor
 from pars.engine import RunFolder, resend_interrupt, show_progress
 from pars.errors import EncoderChosenWarning, UserError
-from pars.files import write_text
-from pars.fit_folder import JOB, PLAIN, ROBUST, ROWS
-from pars.fitting.folder import ROWS_CHECKSUM, check_folder, save_rows
+from pars.files import write_atomically, write_text
+from pars.fit_folder import CONTENT, JOB, PLAIN, ROBUST, ROWS
 from pars.fitting.prediction import Predictor
 from pars.fitting.result import FitResult, gain, noise_corrected
 from pars.fitting.rows import read_rows
@@ -30,6 +30,7 @@ from pars.fitting.training import Training, choose_config, epochs_for_flop, no_p
 
 LEAST_HELD_OUT = 0.2  # of few rows, where the automatic settings would hold out none
 BASELINE = "plain training"
+ROWS_CHECKSUM = "rows_blake2b"
 Log = Callable[[str], None]
 
 
@@ -155,7 +156,7 @@ def _dataset(
     """The rows as inputs, and how new rows become such; of a fit that is resumed, those in its folder."""
     if out is not None:
         job = settings.job(table, test)
-        check_folder(out, job, table.source)
+        _check_folder(out, job, table.source)
         if (out / ROWS).exists():
             named = settings.encoder if callable(settings.encoder) or is_function_name(settings.encoder) else None
             return data.arrays(out / ROWS), encode.load_preprocessor(out, named)
@@ -180,8 +181,53 @@ def _dataset(
             rest = Split(data.to_inputs(x, f"{path}: x_test"), test.labels, test.labels)
     dataset = data.checked_dataset(path, train, rest, table.classes)
     if out is not None:
-        save_rows(out, table, preprocessor, train, rest)
+        _save_rows(out, table, preprocessor, train, rest)
     return dataset, preprocessor
+
+
+def _check_folder(out: Path, job: Mapping[str, Any], source: str) -> None:
+    """Refuse a folder that holds another fit, or anything else; one without rows and runs has nothing to lose."""
+    if (out / JOB).exists():
+        begun = (out / ROWS).exists() or (out / ROBUST).exists()
+        if begun and (found := _read_job(out / JOB)) != job:
+            if isinstance(found, dict) and found | {ROWS_CHECKSUM: job[ROWS_CHECKSUM]} == job:
+                raise UserError(f"{source} has changed since {out} was begun; expected a new folder")
+            raise UserError(f"{out} holds another fit (see {out / JOB}), expected the same settings or a new folder")
+    elif out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"{out} is not empty, expected a new folder")
+
+
+def _save_rows(out: Path, table: Table, preprocessor: Preprocessor, train: Split, test: Split | None) -> None:
+    """Write how new rows become inputs, what people are shown, and last the arrays that are trained on."""
+    encode.save_preprocessor(preprocessor, out)
+    write_text(out / CONTENT, content_of(table).to_json())
+    arrays = {"x": train.inputs, "y": train.labels, "classes": np.array(table.classes), "ids": np.array(table.ids)}
+    if train.cached is not None:
+        arrays["x_views"] = train.cached
+    if train.true_labels is not None:
+        arrays["y_true"] = train.true_labels
+    if test is not None:
+        arrays |= {"x_test": test.inputs, "y_test": test.labels}
+
+    def write(beside: Path) -> None:
+        with beside.open("wb") as file:  # of a path without its suffix numpy would write another file
+            np.savez(file, **arrays)  # type: ignore[arg-type]
+
+    write_atomically(out / ROWS, write)
+
+
+def content_of(table: Table) -> Content:
+    """What people are shown of each row: its text or picture, and its name."""
+    if table.images is not None:
+        return Content("image", [str(path.resolve()) for path in table.images], table.ids)
+    return Content("text", table.texts, table.ids)
+
+
+def _read_job(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        return None  # damaged: no fit that could be resumed
 
 
 def is_function_name(encoder: Any) -> bool:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from pars import augment, data, models
 from pars.data import Inputs
-from pars.engine import DeviceName, Trainer, as_tensor, load_module, load_tensors, predict_proba, resolve_device
+from pars.engine import DeviceName, as_tensor, load_module, load_tensors, predict_proba, resolve_device
 from pars.errors import UserError
 from pars.method_api import features_of
 from pars.run import inputs as run_inputs
@@ -38,13 +38,6 @@ class Classifier:
     std: tuple[float, ...]
     views: augment.Views
     device: str
-
-    @classmethod
-    def of(cls, trainer: Trainer) -> Classifier:
-        """The classifier that a trainer has trained, on the CPU."""
-        networks = tuple(copy.deepcopy(net.average).cpu().eval() for net in trainer.nets)
-        dataset, shape = trainer.data, tuple(trainer.data.train.inputs.shape[1:])
-        return cls(networks, dataset.classes, shape, dataset.mean, dataset.std, trainer.views, "cpu")
 
     def on(self, device: DeviceName) -> Classifier:
         """The same classifier on another device."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -43,11 +44,14 @@ class Trained:
     folder: RunFolder | None = None
 
     def classifier(self) -> Classifier:
-        """The trained classifier; read from the folder only where it was not trained just now."""
-        if self.trainer is not None:
-            return Classifier.of(self.trainer)
-        assert self.folder is not None
-        return load_run(self.folder.path, device="cpu")
+        """The trained classifier, on the CPU; read from the folder only where it was not trained just now."""
+        trainer = self.trainer
+        if trainer is None:
+            assert self.folder is not None
+            return load_run(self.folder.path, device="cpu")
+        networks = tuple(copy.deepcopy(net.average).cpu().eval() for net in trainer.nets)
+        rows, shape = trainer.data, trainer.data.train.inputs.shape[1:]
+        return Classifier(networks, rows.classes, shape, rows.mean, rows.std, trainer.views, "cpu")
 
 
 def train(

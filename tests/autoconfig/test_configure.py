@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from pars import RobustClassifier
-from pars.autoconfig.configure import configurations
-from pars.autoconfig.trial import choose, standard_error, trial
+from pars.autoconfig.configure import choose, configurations, standard_error, trial
 from pars.data import Dataset, Split
 from pars.engine import Callback
 from pars.run import RunConfig, TrainingData, load_training_data
