@@ -9,6 +9,7 @@ import secrets
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def guarded(path: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """`write` fills a file beside `path`; only when it is whole and on disk does it take the name.
 
     What a symbolic link points to is replaced, not the link; a pipe or a device is written into.
@@ -70,7 +71,7 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
             raise
 
 
-def _write_into(path: Path, write: Callable[[Path], None]) -> None:
+def _write_into(path: Path, write: Callable[[Path], object]) -> None:
     """Through a file elsewhere: writers of pictures and tensors want one they can go back in."""
     with tempfile.TemporaryDirectory() as folder, guarded(path):
         whole = Path(folder) / "whole"
@@ -82,10 +83,7 @@ def _write_into(path: Path, write: Callable[[Path], None]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    def write(beside: Path) -> None:
-        beside.write_text(text, encoding="utf-8")
-
-    write_atomically(path, write)
+    write_atomically(path, partial(Path.write_text, data=text, encoding="utf-8"))
 
 
 def read_arrays(path: Path, names: Sequence[str] | None = None) -> tuple[dict[str, Any], dict[str, Any]]:

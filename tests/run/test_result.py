@@ -10,7 +10,7 @@ import pytest
 from pars import run
 from pars.data import DataConfig
 from pars.errors import UserError
-from pars.run.result import summarize
+from pars.run.train import summarize
 from run.helpers import tiny
 
 

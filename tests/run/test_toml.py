@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 import pytest
+import tomli_w
 
 from pars.engine import TrainConfig
 from pars.errors import UserError
@@ -26,7 +27,7 @@ CLASSES = [RunConfig, *METHODS, *(c for c in CLASSES if dataclasses.is_dataclass
 
 def written_and_read(config: RunConfig, folder: Path) -> RunConfig:
     path = folder / "config.toml"
-    path.write_text(toml.dumps(config), encoding="utf-8")
+    path.write_text(tomli_w.dumps(toml.to_dict(config)), encoding="utf-8")
     return toml.read(path, RunConfig())
 
 

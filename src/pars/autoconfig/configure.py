@@ -1,21 +1,24 @@
-"""From the parameters of a fit to the configuration of a run: automatic settings, then what the user set."""
+"""From the parameters of a fit to the configuration of a run: automatic settings, what the user set, short trials."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import sqrt
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from pars import run
 from pars.autoconfig import rules
 from pars.data import Dataset, holdout
-from pars.engine import CheckpointRule
+from pars.engine import Callback, CheckpointRule
 from pars.errors import UserError
-from pars.method_api import Setting, Task
-from pars.methods import by_name
+from pars.method_api import Task
+from pars.methods import Supervised, by_name
+from pars.run import RunConfig, TrainingData
 
 DEFAULTS: Mapping[str, Any] = {
     "method": "pars",
@@ -31,75 +34,116 @@ DEFAULTS: Mapping[str, Any] = {
     "device": "auto",
 }
 """Parameters of a fit by which a user sets nothing: all of them chosen from the data."""
+Progress = Callable[[], Callback | None]
+NetworkFactory = Callable[[tuple[int, ...], int], nn.Module]
+"""Builds a user's own network for inputs of a shape and a number of classes."""
+SHARE = 0.4  # of the epochs: as many as PARS warms up
 NUMBERS = {"epochs": "train", "batch_size": "train", "lr": "train", "holdout": "data", "select": "train"}
 
 
-def configurations(params: Mapping[str, Any], dataset: Dataset, seed: int) -> dict[str, run.RunConfig]:
+def configurations(
+    params: Mapping[str, Any], dataset: Dataset, seed: int, *, least_held_out: float = 0.0
+) -> dict[str, RunConfig]:
     """The configurations that a fit may have, by the robust losses that may suit the data; one where none is used.
 
+    least_held_out: share of the labeled rows to hold out where the automatic settings would hold out none.
     A UserError names a parameter that makes no sense.
     """
-    facts = facts_of(dataset)
-    found: dict[str, run.RunConfig] = {}
-    for loss in rules.robust_losses_for(facts):
-        config = configuration(params, dataset, seed, Setting(robust=loss, tau=rules.confidence_for(facts)))
+    shape, labels, n_classes = dataset.train.inputs.shape[1:], dataset.train.labels, dataset.n_classes
+    class_rows = np.bincount(labels[labels >= 0], minlength=n_classes).tolist()
+    automatic = rules.settings(shape, class_rows, params["method"])
+    automatic["data"]["holdout"] = automatic["data"]["holdout"] or least_held_out
+    chosen = {**_chosen_by_user(params), "device": params["device"]}
+    found: dict[str, RunConfig] = {}
+    for setting in rules.robust_settings(shape, n_classes):
+        base = RunConfig(method=by_name(params["method"], setting), seed=seed)
+        config = run.overlay(run.overlay(base, automatic), chosen)
+        if params["select"] in (None, "auto"):
+            # The better stage of a method with several, else the best epoch; where nothing is held out, the last.
+            select: CheckpointRule = "last"
+            if holdout(labels, config.data.holdout, seed).any():
+                task = Task(len(labels), n_classes, torch.from_numpy(labels), config.train.epochs)
+                stages = [stage for stage in config.method.stages(task) if stage.epochs > 0]
+                select = "best-stage" if len(stages) > 1 else "best-epoch"
+            config = replace(config, train=replace(config.train, select=select))
         if config not in found.values():
-            found[loss] = config
+            found[str(setting.robust)] = config
     return found
 
 
-def held_out_share(dataset: Dataset) -> float:
-    """The share of labeled rows that is held out unless the user says otherwise; 0 for few rows."""
-    return rules.holdout_for(facts_of(dataset))
+def choose(
+    configs: Mapping[str, RunConfig],
+    training: TrainingData,
+    network: NetworkFactory | None = None,
+    *,
+    progress: Progress = lambda: None,
+) -> tuple[RunConfig, dict[str, float]]:
+    """The configuration to train, and the held-out agreement (%) of each robust loss after its trial.
+
+    configs: in order of preference. The first is chosen unless another is clearly better. Where no rows are held out,
+    the last is chosen, whose loss always learns. training: the rows, the same for all configurations.
+    network: builds that of each trial, where the user has one.
+    """
+    *_, last = configs.values()
+    held_out = int(training.held_out.sum())
+    if len(configs) == 1 or not held_out:
+        return last, {}
+    trials = {loss: trial(config, loss, training, network, progress()) for loss, config in configs.items()}
+    best = max(trials.values())
+    enough = best - 100 * standard_error(best / 100, held_out)
+    return next(configs[loss] for loss, found in trials.items() if found >= enough), trials
 
 
-def configuration(params: Mapping[str, Any], dataset: Dataset, seed: int, setting: Setting) -> run.RunConfig:
-    facts = facts_of(dataset)
-    method = by_name(params["method"], setting)
-    changes = rules.settings(facts) | {"method": rules.method_for(params["method"], facts)}
-    base = run.overlay(run.RunConfig(method=method, seed=seed), changes)
-    config = run.overlay(base, {**chosen(params), "device": params["device"]})
-    return (
-        replace(config, train=replace(config.train, select=select_for(config, dataset)))
-        if is_auto(params["select"])
-        else config
+def trial(
+    config: RunConfig,
+    loss: str,
+    training: TrainingData,
+    network: NetworkFactory | None = None,
+    callback: Callback | None = None,
+) -> float:
+    """Train a short run with nothing but the loss: agreement (%) of its averaged weights with held-out labels."""
+    epochs = max(1, round(SHARE * config.train.epochs))
+    train = replace(config.train, epochs=epochs, evaluate_every=epochs, select="last", dynamics_every=0)
+    rows = training.data
+    trained = run.train_or_resume(
+        replace(config, method=Supervised(loss=loss), train=train),
+        dataset=training,
+        networks=None if network is None else [network(rows.train.inputs.shape[1:], rows.n_classes)],
+        callback=callback,
+        title=f"trial of {loss}",
     )
+    return float(trained.result["holdout"]["ema"]["last"])
 
 
-def select_for(config: run.RunConfig, dataset: Dataset) -> CheckpointRule:
-    """The better stage of a method with several, else the best epoch; where nothing is held out, the last."""
-    if not holdout(dataset.train.labels, config.data.holdout, config.seed).any():
-        return "last"
-    labels = torch.from_numpy(dataset.train.labels)
-    stages = config.method.stages(Task(len(labels), dataset.n_classes, labels, config.train.epochs))
-    return "best-stage" if sum(stage.epochs > 0 for stage in stages) > 1 else "best-epoch"
+def standard_error(share: float, rows: float) -> float:
+    """Of the difference between two such shares of as many rows.
+
+    >>> round(standard_error(0.7, 1000), 3)
+    0.02
+    """
+    return sqrt(2 * max(share * (1 - share), 1 / rows) / rows)
 
 
-def facts_of(dataset: Dataset) -> rules.Facts:
-    labels = dataset.train.labels
-    counts = np.bincount(labels[labels >= 0], minlength=dataset.n_classes)
-    return rules.Facts(shape=tuple(dataset.train.inputs.shape[1:]), class_rows=tuple(counts.tolist()))
-
-
-def chosen(params: Mapping[str, Any]) -> rules.Changes:
+def _chosen_by_user(params: Mapping[str, Any]) -> rules.Changes:
     """What the user set, by the tables of a configuration."""
-    out: rules.Changes = {"method": table(params, "method_params"), "train": table(params, "train_params")}
+    out: rules.Changes = {"method": _table(params, "method_params"), "train": _table(params, "train_params")}
+    given = {name: value for name, value in params.items() if value is not None and str(value) != "auto"}
     for name, where in NUMBERS.items():
-        if not is_auto(params[name]):
-            out.setdefault(where, {})[name] = run.plain(params[name])
-    if not is_auto(params["views"]):
-        out["views"] = table(params, "views")
+        if name in given:
+            out.setdefault(where, {})[name] = run.plain(given[name])
+    if "views" in given:
+        out["views"] = _table(params, "views")
     network = params["network"]
     if isinstance(network, str) and network != "auto":
         out["model"] = {"name": network}
     elif isinstance(network, Mapping):
-        out["model"] = table(params, "network")
+        out["model"] = _table(params, "network")
     elif not callable(network) and network != "auto":
         raise UserError(f"network is {network!r}, expected 'auto', a name, a dict of settings or a function")
     return out
 
 
-def table(params: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _table(params: Mapping[str, Any], name: str) -> dict[str, Any]:
     """A parameter that holds settings by name."""
     value = params[name]
     if value is None:
@@ -107,7 +151,3 @@ def table(params: Mapping[str, Any], name: str) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise UserError(f"{name} is {value!r}, expected a dict of settings")
     return {key: run.plain(inner) for key, inner in value.items()}
-
-
-def is_auto(value: Any) -> bool:
-    return value is None or (isinstance(value, str) and value == "auto")

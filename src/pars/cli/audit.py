@@ -11,9 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from pars import audit
-from pars.cli.flags import Parser
-from pars.cli.output import add_json_flag, show
-from pars.cli.streams import printable, say
+from pars.cli.flags import Parser, add_json_flag
+from pars.cli.output import printable, say, show
 from pars.errors import UserError
 from pars.fit_folder import run_of
 

@@ -11,10 +11,9 @@ import numpy.typing as npt
 
 from pars import augment, data, seeds
 from pars.augment import ViewsConfig, caption
-from pars.cli.flags import Parser, check_unmirrored, parsed
-from pars.cli.output import add_json_flag, show
+from pars.cli.flags import Parser, add_json_flag, check_unmirrored, parsed
+from pars.cli.output import say, show
 from pars.cli.predict import check_out
-from pars.cli.streams import say
 from pars.errors import UserError
 from pars.files import write_atomically
 from pars.lazy import torch

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from pars import methods, report, run
-from pars.cli.flags import Parser
-from pars.cli.output import add_json_flag, show
-from pars.cli.streams import say
+from pars.cli.flags import Parser, add_json_flag
+from pars.cli.output import say, show
 from pars.cli.train import help_text, resolve
 from pars.engine import Interrupted, show_progress
 from pars.errors import UserError

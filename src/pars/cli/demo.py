@@ -12,9 +12,8 @@ from typing import Any
 from rich.console import Group
 
 from pars import report, run
-from pars.cli.flags import Parser
-from pars.cli.output import add_json_flag, show
-from pars.cli.streams import say
+from pars.cli.flags import Parser, add_json_flag
+from pars.cli.output import say, show
 from pars.engine import Interrupted, RunFolder, show_progress
 from pars.errors import UserError
 from pars.noise import NoiseConfig

@@ -10,10 +10,8 @@ from pathlib import Path
 
 from pars import data, encode
 from pars.augment import ViewsConfig
-from pars.cli.flags import Parser, check_unmirrored, parsed
-from pars.cli.output import add_json_flag, show
-from pars.cli.streams import say
-from pars.cli.table_flags import add_table_flags, table_options
+from pars.cli.flags import Parser, add_json_flag, add_table_flags, check_unmirrored, parsed, table_options
+from pars.cli.output import say, show
 from pars.data import Table
 from pars.engine import Interrupted, catch_interrupt, locked, show_progress
 from pars.errors import UserError

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pars import fitting
-from pars.cli.flags import Parser
-from pars.cli.output import add_json_flag, show
-from pars.cli.table_flags import add_new_rows_flags, new_rows_options
+from pars.cli.flags import Parser, add_json_flag, add_new_rows_flags, new_rows_options
+from pars.cli.output import show
 
 
 def command(args: Sequence[str]) -> int:

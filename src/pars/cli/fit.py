@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pars import audit, fitting, methods
-from pars.cli.flags import Parser
-from pars.cli.output import add_json_flag, show
-from pars.cli.streams import printable, say
-from pars.cli.table_flags import add_table_flags, table_options
+from pars.cli.flags import Parser, add_json_flag, add_table_flags, table_options
+from pars.cli.output import printable, say, show
 from pars.data import Table
 from pars.engine import Interrupted
 from pars.files import write_text
@@ -20,6 +18,9 @@ from pars.fit_folder import AUDIT, RESULT
 
 if TYPE_CHECKING:
     from pars.fitting import FitSettings
+
+
+STOPPED = "Stopped and saved. Run the same command again to resume."
 
 
 def add_fit_flags(parser: argparse.ArgumentParser) -> None:
@@ -45,15 +46,16 @@ def command(args: Sequence[str]) -> int:
     table = read(options, options.data)
     test = None if options.test is None else read(options, options.test, classes=table.classes)
 
-    def work() -> int:
+    try:
         found = fitting.fit_table(table, settings(options), test=test, out=options.out, progress=True, log=say_note)
-        files = audit.write_audit(found.audit, options.out / AUDIT, ["csv"], content=fitting.content_of(table))
-        result = {"out": str(options.out), **found.summary()}
-        write_text(options.out / RESULT, json.dumps(result, indent=1) + "\n")
-        show(options.json, result, lambda: f"{found}\nEvery label with its suggestion: {files[0]}")
-        return 0
-
-    return resumable(work)
+    except Interrupted as stop:
+        say(STOPPED)
+        return stop.exit_code
+    files = audit.write_audit(found.audit, options.out / AUDIT, ["csv"], content=fitting.content_of(table))
+    result = {"out": str(options.out), **found.summary()}
+    write_text(options.out / RESULT, json.dumps(result, indent=1) + "\n")
+    show(options.json, result, lambda: f"{found}\nEvery label with its suggestion: {files[0]}")
+    return 0
 
 
 def read(options: argparse.Namespace, source: str, classes: tuple[str, ...] | None = None) -> Table:
@@ -74,12 +76,3 @@ def settings(options: argparse.Namespace) -> FitSettings:
 
 def say_note(note: str) -> None:
     say(printable(note))
-
-
-def resumable(work: Callable[[], int]) -> int:
-    """Run `work`, which saves what it has done when it is interrupted."""
-    try:
-        return work()
-    except Interrupted as stop:
-        say("Stopped and saved. Run the same command again to resume.")
-        return stop.exit_code

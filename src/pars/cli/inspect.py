@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pars import report
-from pars.cli.flags import Parser
-from pars.cli.output import add_json_flag, show
-from pars.cli.streams import say
+from pars.cli.flags import Parser, add_json_flag
+from pars.cli.output import say, show
 from pars.fit_folder import run_of
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from pars import __version__
-from pars.cli.streams import give_up_stdout, open_streams, printable, say
+from pars.cli.output import give_up_stdout, open_streams, printable, say
 from pars.errors import UserError
 
 COMMANDS = {

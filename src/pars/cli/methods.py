@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from pars.cli.flags import Parser
-from pars.cli.output import add_json_flag, show
+from pars.cli.flags import Parser, add_json_flag
+from pars.cli.output import show
 from pars.method_api import as_markdown, describe
 from pars.methods import REGISTRY
 

@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pars import fitting
-from pars.cli.flags import Parser
-from pars.cli.output import add_json_flag
-from pars.cli.table_flags import add_new_rows_flags, new_rows_options
+from pars.cli.flags import Parser, add_json_flag, add_new_rows_flags, new_rows_options
 from pars.errors import UserError
 from pars.files import write_text
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pars import report, run
-from pars.cli.flags import Parser
-from pars.cli.output import add_json_flag, show, stoppable
+from pars.cli.flags import Parser, add_json_flag
+from pars.cli.output import show, stoppable
 from pars.engine import show_progress
 
 

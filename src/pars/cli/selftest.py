@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pars import fitting
-from pars.cli.fit import add_fit_flags, read, resumable, say_note, settings
+from pars.cli.fit import STOPPED, add_fit_flags, read, say_note, settings
 from pars.cli.flags import Parser
-from pars.cli.output import show
+from pars.cli.output import say, show
+from pars.engine import Interrupted
 
 
 def command(args: Sequence[str]) -> int:
@@ -17,11 +18,12 @@ def command(args: Sequence[str]) -> int:
     options = parser.parse_args(args)
     table = read(options, options.data)
 
-    def work() -> int:
+    try:
         found = fitting.selftest_table(
             table, options.flip, settings(options), out=options.out, progress=True, log=say_note
         )
-        show(options.json, {"out": str(options.out), **found.summary()}, lambda: str(found))
-        return 0
-
-    return resumable(work)
+    except Interrupted as stop:
+        say(STOPPED)
+        return stop.exit_code
+    show(options.json, {"out": str(options.out), **found.summary()}, lambda: str(found))
+    return 0

@@ -9,9 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from pars import engine, methods, report, run
-from pars.cli.flags import Parser, fields_as_flags
-from pars.cli.output import add_json_flag, show, stoppable
-from pars.cli.streams import say
+from pars.cli.flags import Parser, add_json_flag, fields_as_flags
+from pars.cli.output import say, show, stoppable
 from pars.engine import show_progress
 from pars.errors import UserError
 from pars.noise import NoiseConfig

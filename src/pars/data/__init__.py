@@ -1,20 +1,30 @@
 """Where rows come from: published data sets, a user's own arrays, and which of their labels are used."""
 
-from pars.data.arrays import array_dataset, arrays, to_inputs
-from pars.data.check import check_labels, check_split
+from pars.data.arrays import arrays, checked_dataset, to_inputs
 from pars.data.cifar import cifar10, cifar100
 from pars.data.cifar_n import human_labels
-from pars.data.class_labels import label_column
+from pars.data.class_labels import check_class_names, label_column
 from pars.data.column_encoder import ColumnEncoder
 from pars.data.columns import Columns, column_texts, frame_columns, is_frame, is_free_text
 from pars.data.config import NAMES, DataConfig, data_root
-from pars.data.dataset import UNLABELED, Dataset, Inputs, Labels, Split, channel_statistics
+from pars.data.dataset import (
+    UNLABELED,
+    Dataset,
+    Inputs,
+    Labels,
+    Split,
+    channel_statistics,
+    check_labels,
+    check_split,
+    column_statistics,
+    standardize,
+    standardized,
+)
 from pars.data.digits import digits
 from pars.data.entries import entries, entry_table, kind_of_entries, table_of
 from pars.data.idx import fashion_mnist, idx_folder, is_idx_folder, read_idx
 from pars.data.images import IMAGE_SUFFIXES, image_file_shape, read_image
 from pars.data.load import load, load_rows
-from pars.data.standardize import column_statistics, standardize, standardized
 from pars.data.subsets import Mask, holdout, labeled_rows, low_resource
 from pars.data.table import TABLES, Table, has_columns, read_columns, read_table
 from pars.missing import is_missing
@@ -33,11 +43,12 @@ __all__ = [
     "Mask",
     "Split",
     "Table",
-    "array_dataset",
     "arrays",
     "channel_statistics",
+    "check_class_names",
     "check_labels",
     "check_split",
+    "checked_dataset",
     "cifar10",
     "cifar100",
     "column_statistics",

@@ -18,9 +18,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from pars.data.check import check_split
 from pars.data.class_labels import class_names, class_numbers
-from pars.data.dataset import UNLABELED, Dataset, Inputs, Labels, Split, channel_statistics
+from pars.data.dataset import UNLABELED, Dataset, Inputs, Labels, Split, channel_statistics, check_split
 from pars.errors import UserError
 
 Array = npt.NDArray[np.generic]
@@ -96,11 +95,7 @@ CHANNELS = (1, 3, 4)
 
 def arrays(path: Path) -> Dataset:
     """The data set in an .npz file or in a folder of .npy files."""
-    return array_dataset(read_arrays(path), path)
-
-
-def array_dataset(found: dict[str, Array], path: Path) -> Dataset:
-    """The data set of arrays by role (`ALIASES`); `path` names it, whether or not it is written there yet."""
+    found = read_arrays(path)
     _require(found, ("x", "y"), path)
     if "y_test" in found and "x_test" not in found:
         raise UserError(f"{path}: y_test without x_test, expected the rows that these labels belong to")
@@ -110,10 +105,14 @@ def array_dataset(found: dict[str, Array], path: Path) -> Dataset:
     labels = [found[key] for key in ("y", "y_true", "y_test") if key in found]
     classes = class_names(labels, found.get("classes"), str(path))
     train = make_split(found, "x", "y", classes, path)
+    test = make_split(found, "x_test", "y_test", classes, path) if "x_test" in found else None
+    return checked_dataset(path, train, test, classes)
+
+
+def checked_dataset(path: Path, train: Split, test: Split | None, classes: tuple[str, ...]) -> Dataset:
+    """The data set of these rows, checked; `path` names it, whether or not it is written there yet."""
     check_split(train, len(classes), f"{path} (training)", training=True)
-    test = None
-    if "x_test" in found:
-        test = make_split(found, "x_test", "y_test", classes, path)
+    if test is not None:
         check_split(test, len(classes), f"{path} (test)")
         if test.inputs.shape[1:] != train.inputs.shape[1:]:
             raise UserError(

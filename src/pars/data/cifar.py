@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from pars.data.check import check_labels
-from pars.data.dataset import Dataset, Labels, Split
+from pars.data.dataset import Dataset, Labels, Split, check_labels
 from pars.data.download import download as fetch
 from pars.data.download import extract, read_checked
 from pars.data.restricted_pickle import read_pickled_dict

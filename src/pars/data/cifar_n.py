@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pars.data.arrays import read_npy, read_npz
-from pars.data.check import check_labels
 from pars.data.class_labels import whole_numbers
-from pars.data.dataset import Labels
+from pars.data.dataset import Labels, check_labels
 from pars.data.restricted_pickle import read_pickled_dict
 from pars.errors import UserError
 

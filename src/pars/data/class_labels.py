@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -27,11 +28,7 @@ def class_names(labels: Sequence[Array], given: Array | None, where: str) -> tup
     """
     if given is not None:
         names = tuple(str(name) for name in _as_text(given).ravel())
-        if len(set(names)) != len(names):
-            raise UserError(f"{where}: classes: {len(names)} names, {len(set(names))} of them different")
-        for number, name in enumerate(names):
-            if name in NO_LABEL:
-                raise UserError(f"{where}: classes: name {number} is {name!r}, which marks rows without a label")
+        check_class_names(names, where)
         return names
     are_text = {array.dtype.kind in "US" for array in labels}
     if len(are_text) > 1:
@@ -44,6 +41,15 @@ def class_names(labels: Sequence[Array], given: Array | None, where: str) -> tup
     top = max(int(whole_numbers(array, f"{where}: labels").max(initial=UNLABELED)) for array in labels)
     check_class_count(top + 1, rows, where)
     return tuple(str(c) for c in range(top + 1))
+
+
+def check_class_names(names: tuple[str, ...], where: str) -> None:
+    """Raise a UserError where a name occurs twice, or marks rows without a label."""
+    if len(set(names)) != len(names):
+        raise UserError(f"{where}: classes: {len(names)} names, {len(set(names))} of them different")
+    for number, name in enumerate(names):
+        if name in NO_LABEL:
+            raise UserError(f"{where}: classes: name {number} is {name!r}, which marks rows without a label")
 
 
 def check_class_count(n_classes: int, rows: int, where: str) -> None:
@@ -127,12 +133,8 @@ def classes_of(names: Sequence[str | None], where: str) -> tuple[str, ...]:
     found = {name for name in names if name is not None}
     if len(found) > 100:  # cheap to see, and worth saying before anything else
         check_class_count(len(found), len(names), where)
-    return tuple(sorted(found, key=int) if all(map(_is_whole, found)) else sorted(found))
-
-
-def _is_whole(name: str) -> bool:
-    digits = name.removeprefix("-").removeprefix("+")
-    return digits.isascii() and digits.isdigit() and len(digits) < 19
+    are_numbers = all(re.fullmatch(r"[-+]?[0-9]{1,18}", name) for name in found)
+    return tuple(sorted(found, key=int) if are_numbers else sorted(found))
 
 
 def label_numbers(names: Names, classes: tuple[str, ...], columns: Columns, column: str) -> Labels:

@@ -106,7 +106,7 @@ class ColumnEncoder:
         found: list[Number | Category] = []
         left_out = []
         for name in table:
-            learned = _learn(table, name, name in categorical, most)
+            learned = (_category if name in categorical else _number)(table, name, most)
             if isinstance(learned, str):
                 left_out.append((name, learned))
             else:
@@ -145,33 +145,28 @@ class ColumnEncoder:
             raise UserError(f"the description of the columns is damaged: {error!r}") from None
 
 
-def _learn(table: Columns, name: str, as_category: bool, most: int) -> Number | Category | str:
-    """What to do with a column, or why it is of no use."""
-    if not as_category:
-        numbers, strange = as_numbers(table[name])
-        known = numbers[~np.isnan(numbers)]
-        if np.isinf(known).any():
-            row = int(np.flatnonzero(np.isinf(numbers))[0])
-            raise UserError(f"{table.where(row, name)} is {table[name][row]!r}, expected a finite number")
-        if strange and len(known) >= MOSTLY * (len(known) + len(strange)):
-            raise UserError(
-                f"{table.where(strange[0], name)} is {table[name][strange[0]]!r}, expected a number as in {len(known)} "
-                "other rows; mend it, leave it empty if it is not known, or call the column categorical"
-            )
-        if not strange:
-            return _number(name, known, len(numbers))
-    return _category(table, name, most)
-
-
-def _number(name: str, known: Block, n: int) -> Number | str:
+def _number(table: Columns, name: str, most: int) -> Number | Category | str:
+    """What to do with a column that may be one of numbers, or why it is of no use."""
+    numbers, strange = as_numbers(table[name])
+    known = numbers[~np.isnan(numbers)]
+    if np.isinf(known).any():
+        row = int(np.flatnonzero(np.isinf(numbers))[0])
+        raise UserError(f"{table.where(row, name)} is {table[name][row]!r}, expected a finite number")
+    if strange and len(known) >= MOSTLY * (len(known) + len(strange)):
+        raise UserError(
+            f"{table.where(strange[0], name)} is {table[name][strange[0]]!r}, expected a number as in {len(known)} "
+            "other rows; mend it, leave it empty if it is not known, or call the column categorical"
+        )
+    if strange:
+        return _category(table, name, most)
     if not len(known):
         return "all values are missing"
     unit = math.ldexp(1.0, min(1023, math.frexp(float(np.abs(known).max()))[1]))  # first: the square of 1e300 is none
     mean, std = unit * float((known / unit).mean()), unit * float((known / unit).std())
     constant = std <= 1e-12 * max(1.0, abs(mean))
-    if constant and len(known) == n:
+    if constant and len(known) == len(numbers):
         return "all values are the same"
-    return Number(name, mean, 1.0 if constant else std, flag=len(known) < n)
+    return Number(name, mean, 1.0 if constant else std, flag=len(known) < len(numbers))
 
 
 def _category(table: Columns, name: str, most: int) -> Category | str:

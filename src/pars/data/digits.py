@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pars.data.dataset import Dataset, Split, channel_statistics
-from pars.data.subsets import choose, class_counts, proportional
+from pars.data.subsets import choose, proportional
 from pars.seeds import generator
 
 N_TEST = 450
@@ -23,7 +23,7 @@ def digits() -> Dataset:
     source = load_digits()
     images = np.round(source.images * (255 / 16)).astype(np.uint8)[:, None]  # published as 0..16
     labels = source.target.astype(np.int64)
-    held = choose(labels, proportional(class_counts(labels, 10), N_TEST), generator(0, "digits-split"))
+    held = choose(labels, proportional(np.bincount(labels, minlength=10), N_TEST), generator(0, "digits-split"))
     train, test = (Split(images[rows], labels[rows], labels[rows].copy()) for rows in (~held, held))
     mean, std = channel_statistics(images[~held])
     return Dataset("digits", train, test, tuple(str(c) for c in range(10)), mean, std)

@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from pars.data.check import check_split
-from pars.data.dataset import Dataset, Split, channel_statistics
+from pars.data.dataset import Dataset, Split, channel_statistics, check_split
 from pars.data.download import download as fetch
 from pars.data.download import grouped
 from pars.errors import UserError

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Literal
 
 from pars.data.arrays import array_rows, arrays
-from pars.data.check import check_split
 from pars.data.cifar import cifar10, cifar100
 from pars.data.config import NAMES, DataConfig, data_root
-from pars.data.dataset import Dataset, Split
+from pars.data.dataset import Dataset, Split, check_split
 from pars.data.digits import digits
 from pars.data.idx import fashion_mnist, idx_folder, is_idx_folder
 from pars.data.subsets import low_resource

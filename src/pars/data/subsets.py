@@ -45,11 +45,6 @@ def equal(counts: Counts, total: int, order: Counts) -> Counts:
     return quota
 
 
-def class_counts(labels: Labels, n_classes: int) -> Counts:
-    """How many labeled rows each class has."""
-    return np.bincount(labels[labels != UNLABELED], minlength=n_classes).astype(np.int64)
-
-
 def choose(labels: Labels, quota: Counts, generator: np.random.Generator) -> Mask:
     """A mask over rows with quota[c] rows of each class c, drawn without replacement."""
     mask = np.zeros(len(labels), dtype=np.bool_)
@@ -68,7 +63,7 @@ def labeled_rows(true_labels: Labels, n_labeled: int, n_classes: int, seed: int)
     >>> int(mask[:3].sum()), int(mask[3:].sum())
     (2, 2)
     """
-    counts = class_counts(true_labels, n_classes)
+    counts = np.bincount(true_labels[true_labels != UNLABELED], minlength=n_classes)
     if n_labeled > counts.sum():
         raise UserError(f"labeled: {n_labeled}, expected at most {counts.sum()}, the number of rows that have a label")
     if n_labeled < n_classes:
@@ -101,7 +96,7 @@ def holdout(labels: Labels, fraction: float, seed: int) -> Mask:
     """
     if not 0 <= fraction < 1:
         raise UserError(f"holdout: {fraction}, expected a fraction from 0 up to, not including, 1")
-    counts = class_counts(labels, n_classes=1)
+    counts = np.bincount(labels[labels != UNLABELED], minlength=1)
     total = round(fraction * int(counts.sum()))
     if total == 0:
         return np.zeros(len(labels), dtype=np.bool_)

@@ -13,10 +13,18 @@ import numpy.typing as npt
 
 from pars.data.arrays import array_table
 from pars.data.class_labels import classes_of, label_names, label_numbers
-from pars.data.columns import Columns, as_text, column_texts, frame_columns, is_frame, read_parquet
+from pars.data.columns import (
+    Columns,
+    as_text,
+    column_texts,
+    frame_columns,
+    is_frame,
+    read_delimited,
+    read_json_lines,
+    read_parquet,
+)
 from pars.data.dataset import UNLABELED, Inputs, Labels
 from pars.data.images import image_folder
-from pars.data.table_files import read_delimited, read_json_lines
 from pars.errors import UserError
 from pars.files import expanded
 from pars.missing import is_missing
@@ -132,7 +140,7 @@ def read_table(
         columns.source,
         labels,
         classes,
-        _ids(columns, id),
+        tuple(map(str, range(columns.n_rows))) if id is None else _ids(columns, id),
         true_labels,
         texts=None if text is None else _texts(columns, text),
         images=None if image is None else _images(columns, image, folder),
@@ -174,9 +182,7 @@ def _without_columns(path: Path, unlabeled: str | None, classes: tuple[str, ...]
     return Table(str(path), labels, found, places, images=files)
 
 
-def _ids(columns: Columns, column: str | None) -> tuple[str, ...]:
-    if column is None:
-        return tuple(map(str, range(columns.n_rows)))
+def _ids(columns: Columns, column: str) -> tuple[str, ...]:
     first: dict[str, int] = {}
     for row, value in enumerate(columns[column]):
         name = "" if is_missing(value) else as_text(value)
@@ -223,13 +229,14 @@ def _features(columns: Columns, wanted: Sequence[str] | None, others: tuple[str 
                 f"{columns.source}: {both[0]!r} is a feature and a label or identifier; expected one of them"
             )
         return list(wanted)
-    left = [name for name in columns if name not in others and not _counts_rows(columns, name)]
+    left = []
+    for name, column in columns.items():
+        if name not in others:
+            # 0, 1, 2, … or 1, 2, 3, …: row numbers, as pandas writes them, say nothing about a class.
+            values = [as_text(value) for value in column]
+            from_0, from_1 = (list(map(str, range(start, start + len(values)))) for start in (0, 1))
+            if len(values) < 2 or values not in (from_0, from_1):
+                left.append(name)
     if not left:
         raise UserError(f"{columns.source}: no column is left to learn from besides labels and identifiers")
     return left
-
-
-def _counts_rows(columns: Columns, name: str) -> bool:
-    """0, 1, 2, … or 1, 2, 3, …: row numbers, as pandas writes them, say nothing about a class."""
-    values = [as_text(value) for value in columns[name]]
-    return len(values) > 1 and any(values == [str(start + row) for row in range(len(values))] for start in (0, 1))

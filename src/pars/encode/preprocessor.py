@@ -92,14 +92,22 @@ class Preprocessor:
         Arrays of features are returned as they are, and so are arrays of images without an encoder.
         views, step: as in `encode_rows`.
         """
-        self.check_views(views or CachedViewsConfig())
+        if views is not None:
+            self.check_views(views)
         if table.array is not None and (self.encoder is None or table.array.ndim == 2):
             return table.array, table.cached
         if table.kind != self.kind and not (table.kind == "array" and self.kind == "image"):
             raise UserError(f"{table.source} has {_PLURAL[table.kind]}, expected {_PLURAL[self.kind]} as in training")
         if self.encoder is not None:
             return encode_rows(table, self.encoder, views=views, step=step)
-        return (self._encode_columns(table) if self.image_shape is None else self.image_shape.read(table)), None
+        if self.image_shape is not None:
+            return self.image_shape.read(table), None
+        assert table.columns is not None
+        parts = [] if self.columns is None else [self.columns.encode(table.columns)]
+        for name, text_encoder in self.text_columns.items():
+            texts = data.column_texts(table.columns, name)
+            parts.append(encode_rows(_text_table(table, texts), text_encoder)[0])
+        return np.concatenate(parts, axis=1), None
 
     def check_views(self, views: CachedViewsConfig) -> None:
         """Raise a UserError if such views cannot be cached."""
@@ -107,14 +115,6 @@ class Preprocessor:
             raise UserError(f"views: {views.count}, expected 0 or more of each kind")
         if views.count and self.encoder is None:
             raise UserError(f"views: {views.count}, but only texts and images with an encoder can have cached views")
-
-    def _encode_columns(self, table: Table) -> Features:
-        assert table.columns is not None
-        parts = [] if self.columns is None else [self.columns.encode(table.columns)]
-        for name, text_encoder in self.text_columns.items():
-            texts = data.column_texts(table.columns, name)
-            parts.append(encode_rows(_text_table(table, texts), text_encoder)[0])
-        return np.concatenate(parts, axis=1)
 
     def read(self, source: Any, *, labels: bool = False, **more: Any) -> Table:
         """Return a file, folder or frame of such rows as a table; other columns are ignored.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -123,21 +122,22 @@ def _as_table(source: str, rows: data.Split, classes: tuple[str, ...]) -> Table:
 
 def table_checksum(table: Table) -> str:
     """Return the BLAKE2b checksum of all rows: texts, pixels, contents of the image files, or columns."""
+    parts: Iterable[bytes]
+    if table.texts is not None:
+        parts = (text.encode("utf-8", "surrogatepass") for text in table.texts)
+    elif table.images is not None:
+        parts = (path.read_bytes() for path in table.images)
+    elif table.columns is not None:
+        parts = (f"{name}\n{values_checksum(list(values))}".encode() for name, values in table.columns.items())
+    else:
+        array = table.array
+        assert array is not None
+        parts = (np.ascontiguousarray(array[at : at + 256]).tobytes() for at in range(0, len(table), 256))
     digest = hashlib.blake2b(digest_size=16)
-    for part in _row_bytes(table):
+    for part in parts:
         digest.update(len(part).to_bytes(8, "little"))
         digest.update(part)
     return digest.hexdigest()
-
-
-def _row_bytes(table: Table) -> Any:
-    if table.texts is not None:
-        return (text.encode("utf-8", "surrogatepass") for text in table.texts)
-    if table.images is not None:
-        return (path.read_bytes() for path in table.images)
-    if table.columns is not None:
-        return (f"{name}\n{values_checksum(list(table.columns[name]))}".encode() for name in table.columns)
-    return (np.ascontiguousarray(table.array[at : at + 256]).tobytes() for at in range(0, len(table), 256))  # type: ignore[index]
 
 
 def values_checksum(values: Sequence[object]) -> str:

@@ -110,7 +110,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 network=self.network if callable(self.network) else None,
                 progress=show_progress if self.verbose else no_progress,
             )
-        self.classes_, self.config_, self.trials_ = classes, training.config, training.trials
+        self.classes_, self.config_, self.trials_ = classes, training.trained.config, training.trials
         self.dynamics_ = training.dynamics()
         self.model_, self.preprocessor_ = training.trained.classifier(), preprocessor
         self._record(training)

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 from pars.lazy_package import import_lazily
 
 if TYPE_CHECKING:
-    from pars.fitting.folder import content_of
-    from pars.fitting.gain import Gain
-    from pars.fitting.pipeline import FitSettings, audit_fit, fit, fit_table
+    from pars.fitting.pipeline import FitSettings, audit_fit, content_of, fit, fit_table
     from pars.fitting.prediction import Predictor, evaluate, load_predictor
-    from pars.fitting.result import FitResult
+    from pars.fitting.result import FitResult, Gain
     from pars.fitting.rows import read_rows
     from pars.fitting.self_test import SelftestResult, selftest, selftest_table
     from pars.fitting.training import Training, no_progress, train_dataset
@@ -40,11 +38,9 @@ __all__ = [
 import_lazily(
     __name__,
     {
-        "pars.fitting.folder": "content_of",
-        "pars.fitting.gain": "Gain",
-        "pars.fitting.pipeline": "FitSettings, audit_fit, fit, fit_table",
+        "pars.fitting.pipeline": "FitSettings, audit_fit, content_of, fit, fit_table",
         "pars.fitting.prediction": "Predictor, evaluate, load_predictor",
-        "pars.fitting.result": "FitResult",
+        "pars.fitting.result": "FitResult, Gain",
         "pars.fitting.rows": "read_rows",
         "pars.fitting.self_test": "SelftestResult, selftest, selftest_table",
         "pars.fitting.training": "Training, no_progress, train_dataset",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,30 +15,22 @@ import numpy as np
 import torch
 
 from pars import audit, autoconfig, data, encode, run
-from pars.audit import AuditReport
-from pars.autoconfig import DEFAULTS
-from pars.data import Dataset, Labels, Table
-from pars.encode import EncoderName, Preprocessor
+from pars.audit import AuditReport, Content
+from pars.autoconfig import DEFAULTS, Progress
+from pars.data import Dataset, Labels, Split, Table
+from pars.encode import Encoder, EncoderName, Preprocessor
 from pars.engine import RunFolder, resend_interrupt, show_progress
 from pars.errors import EncoderChosenWarning, UserError
-from pars.fit_folder import PLAIN, ROBUST, ROWS
-from pars.fitting.folder import ROWS_CHECKSUM, Arrays, check_folder, fingerprint, save_rows, write_job
-from pars.fitting.gain import gain, noise_corrected
+from pars.files import write_atomically, write_text
+from pars.fit_folder import CONTENT, JOB, PLAIN, ROBUST, ROWS
 from pars.fitting.prediction import Predictor
-from pars.fitting.result import FitResult
+from pars.fitting.result import FitResult, gain, noise_corrected
 from pars.fitting.rows import read_rows
-from pars.fitting.training import (
-    Progress,
-    Training,
-    choose_config,
-    epochs_for_flop,
-    no_progress,
-    train_config,
-)
-from pars.run import RunConfig
+from pars.fitting.training import Training, choose_config, epochs_for_flop, no_progress
 
 LEAST_HELD_OUT = 0.2  # of few rows, where the automatic settings would hold out none
 BASELINE = "plain training"
+ROWS_CHECKSUM = "rows_blake2b"
 Log = Callable[[str], None]
 
 
@@ -59,9 +53,24 @@ class FitSettings:
     def job(self, *tables: Table | None) -> dict[str, Any]:
         """What a fit depends on, as JSON values: two equal jobs have equal results."""
         named = self.encoder if isinstance(self.encoder, str | None) else getattr(self.encoder, "__name__", "function")
-        reading = {name: value for name, value in self.reading.items() if value is not None}
-        job = {"method": self.method, "encoder": named, "encoded_views": self.encoded_views, "seed": self.seed}
-        return job | {"columns": reading, ROWS_CHECKSUM: fingerprint(*tables)}
+        rows = [
+            (
+                encode.table_checksum(table),
+                table.labels.tolist(),  # a list: repr elides arrays
+                table.classes,
+                [] if table.true_labels is None else table.true_labels.tolist(),
+            )
+            for table in tables
+            if table is not None
+        ]
+        return {
+            "method": self.method,
+            "encoder": named,
+            "encoded_views": self.encoded_views,
+            "seed": self.seed,
+            "columns": {name: value for name, value in self.reading.items() if value is not None},
+            ROWS_CHECKSUM: hashlib.blake2b(repr(rows).encode(), digest_size=16).hexdigest(),
+        }
 
 
 def fit(
@@ -130,9 +139,9 @@ def fit_table(
         table = replace(table, true_labels=true_labels)
     dataset, preprocessor = _dataset(table, test, settings, out, progress, log or _warn)
     show: Progress = show_progress if progress else no_progress
-    robust = _train(dataset, settings.method, settings, None if out is None else out / ROBUST, show)
-    plain = _train(dataset, "ce", settings, None if out is None else out / PLAIN, show, same_cost_as=robust)
-    return _compare(robust, plain, table, settings.method, preprocessor, out)
+    robust = _train_robust(dataset, settings, None if out is None else out / ROBUST, show)
+    plain = _train_plain(robust, settings, None if out is None else out / PLAIN, show)
+    return _compare(robust, plain, settings.method, preprocessor, out)
 
 
 def audit_fit(out: Path) -> AuditReport:
@@ -147,29 +156,78 @@ def _dataset(
     """The rows as inputs, and how new rows become such; of a fit that is resumed, those in its folder."""
     if out is not None:
         job = settings.job(table, test)
-        check_folder(out, job, table.source)
+        _check_folder(out, job, table.source)
         if (out / ROWS).exists():
             named = settings.encoder if callable(settings.encoder) or is_function_name(settings.encoder) else None
             return data.arrays(out / ROWS), encode.load_preprocessor(out, named)
     preprocessor = replace(encode.fit_preprocessor(table, settings.encoder), read_options=dict(settings.reading))
     if preprocessor.note:
         log(preprocessor.note)
-    views = encode.default_cached_views(settings.encoded_views, settings.seed)
-    preprocessor.check_views(views)
+    views = None
+    if settings.encoded_views:
+        views = encode.default_cached_views(settings.encoded_views, settings.seed)
+        preprocessor.check_views(views)  # before the encoder's work
     if out is not None:
-        write_job(out, job)
-    with _encoding_progress(preprocessor, progress, table, test) as step:
-        x, x_views = preprocessor.transform(table, views, step)
-        arrays: Arrays = {"x": x, "y": table.labels, "classes": np.array(table.classes), "ids": np.array(table.ids)}
-        if x_views is not None:
-            arrays["x_views"] = x_views
-        if table.true_labels is not None:
-            arrays["y_true"] = table.true_labels
+        out.mkdir(parents=True, exist_ok=True)
+        write_text(out / JOB, json.dumps(job, indent=1) + "\n")
+    path = Path(table.source) if out is None else out / ROWS
+    data.check_class_names(table.classes, str(path))
+    encoder, rest = preprocessor.encoder, None  # without an encoder, rows are read in a moment
+    with _encoding_progress(encoder, table, test) if encoder is not None and progress else nullcontext() as step:
+        x, cached = preprocessor.transform(table, views, step)
+        train = Split(data.to_inputs(x, f"{path}: x"), table.labels, table.true_labels, cached)
         if test is not None:
-            arrays |= {"x_test": preprocessor.transform(test, step=step)[0], "y_test": test.labels}
+            x, _ = preprocessor.transform(test, step=step)
+            rest = Split(data.to_inputs(x, f"{path}: x_test"), test.labels, test.labels)
+    dataset = data.checked_dataset(path, train, rest, table.classes)
     if out is not None:
-        save_rows(out, table, preprocessor, arrays)
-    return data.array_dataset(arrays, Path(table.source) if out is None else out / ROWS), preprocessor
+        _save_rows(out, table, preprocessor, train, rest)
+    return dataset, preprocessor
+
+
+def _check_folder(out: Path, job: Mapping[str, Any], source: str) -> None:
+    """Refuse a folder that holds another fit, or anything else; one without rows and runs has nothing to lose."""
+    if (out / JOB).exists():
+        begun = (out / ROWS).exists() or (out / ROBUST).exists()
+        if begun and (found := _read_job(out / JOB)) != job:
+            if isinstance(found, dict) and found | {ROWS_CHECKSUM: job[ROWS_CHECKSUM]} == job:
+                raise UserError(f"{source} has changed since {out} was begun; expected a new folder")
+            raise UserError(f"{out} holds another fit (see {out / JOB}), expected the same settings or a new folder")
+    elif out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"{out} is not empty, expected a new folder")
+
+
+def _save_rows(out: Path, table: Table, preprocessor: Preprocessor, train: Split, test: Split | None) -> None:
+    """Write how new rows become inputs, what people are shown, and last the arrays that are trained on."""
+    encode.save_preprocessor(preprocessor, out)
+    write_text(out / CONTENT, content_of(table).to_json())
+    arrays = {"x": train.inputs, "y": train.labels, "classes": np.array(table.classes), "ids": np.array(table.ids)}
+    if train.cached is not None:
+        arrays["x_views"] = train.cached
+    if train.true_labels is not None:
+        arrays["y_true"] = train.true_labels
+    if test is not None:
+        arrays |= {"x_test": test.inputs, "y_test": test.labels}
+
+    def write(beside: Path) -> None:
+        with beside.open("wb") as file:  # of a path without its suffix numpy would write another file
+            np.savez(file, **arrays)  # type: ignore[arg-type]
+
+    write_atomically(out / ROWS, write)
+
+
+def content_of(table: Table) -> Content:
+    """What people are shown of each row: its text or picture, and its name."""
+    if table.images is not None:
+        return Content("image", [str(path.resolve()) for path in table.images], table.ids)
+    return Content("text", table.texts, table.ids)
+
+
+def _read_job(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        return None  # damaged: no fit that could be resumed
 
 
 def is_function_name(encoder: Any) -> bool:
@@ -177,50 +235,54 @@ def is_function_name(encoder: Any) -> bool:
     return isinstance(encoder, str) and encoder.startswith("python:")
 
 
-def _train(
-    dataset: Dataset,
-    method: str,
-    settings: FitSettings,
-    folder: Path | None,
-    progress: Progress,
-    *,
-    same_cost_as: Training | None = None,
-) -> Training:
-    if folder is not None and same_cost_as is None and RunFolder(folder).config.exists():
+def _train_robust(dataset: Dataset, settings: FitSettings, folder: Path | None, progress: Progress) -> Training:
+    """The method with automatic settings, with some rows held out however few there are."""
+    if folder is not None and RunFolder(folder).config.exists():
         config = run.open_run(folder)[1]  # chosen when the fit was begun
         trials: dict[str, float] = {}
+        loaded = run.load_training_data(config, dataset)
     else:
-        config, trials = _choose(dataset, method, settings, progress)
+        params = {**DEFAULTS, "method": settings.method, "device": settings.device}
+        config, trials, loaded = choose_config(
+            dataset, params, settings.seed, least_held_out=LEAST_HELD_OUT, progress=progress
+        )
+        if not loaded.held_out.any():
+            n = int((dataset.train.labels >= 0).sum())
+            raise UserError(f"{n} rows with a label are too few to hold some out and to say whether it helped")
     if folder is not None:
         config = replace(config, data=replace(config.data, name=str(folder.parent / ROWS)))
-    if same_cost_as is not None:
-        epochs = epochs_for_flop(config, dataset, same_cost_as.trained.result["flop"])
-        train = replace(config.train, epochs=epochs, dynamics_every=0)
-        config = replace(config, data=same_cost_as.config.data, train=train)
-    title = method if same_cost_as is None else BASELINE
-    return Training(dataset, train_config(config, dataset, folder, progress=progress, title=title), trials)
+    trained = run.train_or_resume(
+        config,
+        folder,
+        dataset=loaded,
+        dataset_is_named=folder is not None,
+        callback=progress(),
+        title=settings.method,
+    )
+    return Training(dataset, trained, trials, loaded)
 
 
-def _choose(
-    dataset: Dataset, method: str, settings: FitSettings, progress: Progress
-) -> tuple[RunConfig, dict[str, float]]:
-    """The estimator's automatic settings, with some rows held out however few there are."""
-    held_out = autoconfig.held_out_share(dataset) or LEAST_HELD_OUT
-    if not data.holdout(dataset.train.labels, held_out, settings.seed).any():
-        n = int((dataset.train.labels >= 0).sum())
-        raise UserError(f"{n} rows with a label are too few to hold some out and to say whether it helped")
-    params = {**DEFAULTS, "method": method, "device": settings.device, "holdout": held_out}
-    return choose_config(dataset, params, settings.seed, progress=progress)
+def _train_plain(robust: Training, settings: FitSettings, folder: Path | None, progress: Progress) -> Training:
+    """Cross-entropy on the same rows, for as many epochs as cost what the robust method did."""
+    params = {**DEFAULTS, "method": "ce", "device": settings.device}
+    (config,) = autoconfig.configurations(params, robust.dataset, settings.seed, least_held_out=LEAST_HELD_OUT).values()
+    epochs = epochs_for_flop(config, robust.loaded, robust.trained.result["flop"])
+    trained = run.train_or_resume(
+        replace(config, data=robust.trained.config.data, train=replace(config.train, epochs=epochs, dynamics_every=0)),
+        folder,
+        dataset=robust.loaded,
+        dataset_is_named=folder is not None,
+        callback=progress(),
+        title=BASELINE,
+    )
+    return Training(robust.dataset, trained, {}, robust.loaded)
 
 
-def _compare(
-    robust: Training, plain: Training, table: Table, method: str, preprocessor: Preprocessor, out: Path | None
-) -> FitResult:
-    dataset = robust.dataset
-    labels, inputs = dataset.train.labels, dataset.train.inputs
+def _compare(robust: Training, plain: Training, method: str, preprocessor: Preprocessor, out: Path | None) -> FitResult:
+    dataset, held_out = robust.dataset, robust.loaded.held_out
+    labels, inputs, true = dataset.train.labels, dataset.train.inputs, dataset.train.true_labels
     models = [training.trained.classifier() for training in (robust, plain)]
     ours, theirs = (model.predict_proba(inputs).argmax(dim=1).numpy() for model in models)
-    held_out, true = robust.held_out, dataset.train.true_labels
     report = robust.audit()
     judged = held_out & (labels >= 0)
     measured = gain(ours[judged], theirs[judged], labels[judged])
@@ -231,6 +293,8 @@ def _compare(
         clean = gain(first[known], second[known], dataset.test.labels[known])
     elif true is not None and (known := held_out & (true >= 0)).any():
         clean = gain(ours[known], theirs[known], true[known])
+    result = robust.trained.result
+    selected = result.get("selected")
     return FitResult(
         method=method,
         classes=dataset.classes,
@@ -242,27 +306,16 @@ def _compare(
         held_out_gain=measured,
         corrected_gain=noise_corrected(measured, report.noise_rate, dataset.n_classes),
         clean_gain=clean,
-        selected_checkpoint=_earlier_checkpoint(robust.trained.result),
+        selected_checkpoint=None if selected is None or selected["epoch"] == result["epochs"] else selected,
         out=out,
     )
 
 
-def _earlier_checkpoint(result: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The stage and epoch of the selected weights, where they are not those of the last epoch."""
-    selected: dict[str, Any] | None = result.get("selected")
-    return None if selected is None or selected["epoch"] == result["epochs"] else selected
-
-
 @contextmanager
-def _encoding_progress(
-    preprocessor: Preprocessor, progress: bool, *tables: Table | None
-) -> Iterator[Callable[[int], None] | None]:
-    """Progress of an encoder; rows that need none are read in a moment."""
-    if preprocessor.encoder is None or not progress:
-        yield None
-        return
+def _encoding_progress(encoder: Encoder, *tables: Table | None) -> Iterator[Callable[[int], None]]:
+    """Progress of an encoder."""
     shown = show_progress(epochs=False)
-    shown.start(sum(len(table) for table in tables if table is not None), 0, f"encode {preprocessor.encoder.name}")
+    shown.start(sum(len(table) for table in tables if table is not None), 0, f"encode {encoder.name}")
     try:
         yield shown.step
     finally:

@@ -49,7 +49,14 @@ def read_rows(
         table = unlabeled_rows(rows, encoder)
     if labels is not None and column is None:
         table = _with_labels(table, labels, unlabeled, classes)
-    check_labels_to_learn(table, column, known_classes=classes is not None)
+    where = f"{table.source}, column {column!r}" if column else table.source
+    given_classes: Labels = np.unique(table.labels[table.labels >= 0])
+    if not len(given_classes):
+        expected = "some" if column else "labels: a column's name, or one label per row (pars fit: --label COLUMN)"
+        raise UserError(f"{where} has no labels, expected {expected}")
+    if len(given_classes) < 2 and classes is None:
+        only = table.classes[given_classes[0]]
+        raise UserError(f"{where} has labels of one class, {only!r}, expected at least two classes")
     return table
 
 
@@ -69,14 +76,3 @@ def _with_labels(table: Table, labels: Any, unlabeled: str | None, classes: tupl
         raise UserError(f"{len(given)} labels for {len(table)} rows, expected one each")
     numbers, found = data.label_column(Columns("labels", {"labels": given}), "labels", unlabeled, classes)
     return replace(table, labels=numbers, classes=found)
-
-
-def check_labels_to_learn(table: Table, column: str | None, *, known_classes: bool) -> None:
-    """A UserError where no row, or only one class, has a label."""
-    where = f"{table.source}, column {column!r}" if column else table.source
-    given: Labels = np.unique(table.labels[table.labels >= 0])
-    if not len(given):
-        expected = "some" if column else "labels: a column's name, or one label per row (pars fit: --label COLUMN)"
-        raise UserError(f"{where} has no labels, expected {expected}")
-    if len(given) < 2 and not known_classes:
-        raise UserError(f"{where} has labels of one class, {table.classes[given[0]]!r}, expected at least two classes")

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
 
-from pars import audit, autoconfig, data, run
+from pars import audit, autoconfig, run
 from pars.audit import AuditReport
+from pars.autoconfig import NetworkFactory, Progress
 from pars.data import Dataset
-from pars.engine import Callback, NetworkCost, network_cost
+from pars.engine import network_cost
 from pars.models import build_model
-from pars.run import RunConfig, Trained
-
-Progress = Callable[[], Callback | None]
-NetworkFactory = Callable[[tuple[int, ...], int], nn.Module]
+from pars.run import RunConfig, Trained, TrainingData
 
 
 def no_progress() -> None:
@@ -34,15 +29,7 @@ class Training:
     dataset: Dataset
     trained: Trained
     trials: dict[str, float]  # held-out agreement (%) of each robust loss that was tried
-
-    @property
-    def config(self) -> RunConfig:
-        return self.trained.config
-
-    @property
-    def held_out(self) -> npt.NDArray[np.bool_]:
-        """Rows [n] that were not trained on."""
-        return data.holdout(self.dataset.train.labels, self.config.data.holdout, self.config.seed)
+    loaded: TrainingData  # the data set as it was trained on: standardized, rows held out
 
     def dynamics(self) -> dict[str, npt.NDArray[Any]] | None:
         """Per-example training dynamics, as `audit.from_dynamics` reads them; None where none were recorded."""
@@ -70,8 +57,15 @@ def train_dataset(
     progress: Progress = no_progress,
 ) -> Training:
     """Choose settings for a data set (`autoconfig`) and train in memory. `params`: see `autoconfig.DEFAULTS`."""
-    config, trials = choose_config(dataset, params, seed, network=network, progress=progress)
-    return Training(dataset, train_config(config, dataset, None, network, progress, params["method"]), trials)
+    config, trials, loaded = choose_config(dataset, params, seed, network=network, progress=progress)
+    networks = None
+    if network is not None:
+        shape = dataset.train.inputs.shape[1:]
+        networks = [network(shape, dataset.n_classes) for _ in range(config.method.networks)]
+    trained = run.train_or_resume(
+        config, dataset=loaded, networks=networks, callback=progress(), title=params["method"]
+    )
+    return Training(dataset, trained, trials, loaded)
 
 
 def choose_config(
@@ -79,52 +73,25 @@ def choose_config(
     params: Mapping[str, Any],
     seed: int,
     *,
+    least_held_out: float = 0.0,
     network: NetworkFactory | None = None,
     progress: Progress = no_progress,
-) -> tuple[RunConfig, dict[str, float]]:
-    """The configuration for a data set, and the held-out agreement (%) of each robust loss that was tried."""
-    configs = autoconfig.configurations(params, dataset, seed)
-    config, trials = autoconfig.choose(configs, dataset, _networks(network, dataset, 1), progress=progress)
-    return replace(config, data=replace(config.data, name=dataset.name)), trials
+) -> tuple[RunConfig, dict[str, float], TrainingData]:
+    """The configuration for a data set, the held-out agreement (%) of each robust loss that was tried, and the rows.
+
+    least_held_out: share of the labeled rows to hold out where the automatic settings would hold out none.
+    """
+    configs = autoconfig.configurations(params, dataset, seed, least_held_out=least_held_out)
+    loaded = run.load_training_data(next(iter(configs.values())), dataset)  # once: the same for all
+    config, trials = autoconfig.choose(configs, loaded, network, progress=progress)
+    return replace(config, data=replace(config.data, name=dataset.name)), trials, loaded
 
 
-def train_config(
-    config: RunConfig,
-    dataset: Dataset,
-    folder: Path | None,
-    network: NetworkFactory | None = None,
-    progress: Progress = no_progress,
-    title: str = "train",
-) -> Trained:
-    """Train a configuration, in memory or in a folder, where an interrupted run is resumed."""
-    networks = _networks(network, dataset, config.method.networks)
-    return run.train_or_resume(
-        config,
-        folder,
-        dataset=dataset,
-        networks=None if networks is None else networks(),
-        dataset_is_named=folder is not None,
-        callback=progress(),
-        title=title,
-    )
-
-
-def epochs_for_flop(config: RunConfig, dataset: Dataset, flop: float) -> int:
+def epochs_for_flop(config: RunConfig, rows: TrainingData, flop: float) -> int:
     """Number of epochs that costs `flop` floating-point operations, for a method with one pass a row and epoch."""
-    held_out = data.holdout(dataset.train.labels, config.data.holdout, config.seed)
-    rows = int(((dataset.train.labels >= 0) & ~held_out).sum())
-    return max(1, round(flop / (row_cost(config, dataset).training * rows)))
-
-
-def row_cost(config: RunConfig, dataset: Dataset) -> NetworkCost:
-    """FLOP per row of the configuration's network on the rows of a data set."""
-    shape = tuple(dataset.train.inputs.shape[1:])
+    train = rows.data.train
+    shape = train.inputs.shape[1:]
     example = torch.zeros(2, *shape)  # two rows: BatchNorm needs more than one
-    return network_cost(build_model(config.model, shape, dataset.n_classes, seed=config.seed), example)
-
-
-def _networks(network: NetworkFactory | None, dataset: Dataset, count: int) -> Callable[[], list[nn.Module]] | None:
-    if network is None:
-        return None
-    shape = tuple(dataset.train.inputs.shape[1:])
-    return lambda: [network(shape, dataset.n_classes) for _ in range(count)]
+    cost = network_cost(build_model(config.model, shape, rows.data.n_classes, seed=config.seed), example)
+    trained_on = int(((train.labels >= 0) & ~rows.held_out).sum())
+    return max(1, round(flop / (cost.training * trained_on)))

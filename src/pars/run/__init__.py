@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pars.run.classifier import Classifier, load_run, row_features
     from pars.run.comparison import ComparedRun, check_comparison, check_runs, train_all, write_comparison
     from pars.run.lr_search import search_learning_rates
-    from pars.run.plans import differences, planned
+    from pars.run.plans import differences
     from pars.run.train import Trained, build_trainer, canonical, resume, train, train_or_resume
     from pars.run.training_data import TrainingData, load_training_data
 
@@ -36,7 +36,6 @@ __all__ = [
     "open_run",
     "overlay",
     "plain",
-    "planned",
     "preset",
     "read_toml",
     "resume",
@@ -54,7 +53,7 @@ import_lazily(
         "pars.run.classifier": "Classifier, load_run, row_features",
         "pars.run.comparison": "ComparedRun, check_comparison, check_runs, train_all, write_comparison",
         "pars.run.lr_search": "search_learning_rates",
-        "pars.run.plans": "differences, planned",
+        "pars.run.plans": "differences",
         "pars.run.train": "Trained, build_trainer, canonical, resume, train, train_or_resume",
         "pars.run.training_data": "TrainingData, load_training_data",
     },

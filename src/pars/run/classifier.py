@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from pars import augment, data, models
 from pars.data import Inputs
-from pars.engine import DeviceName, Trainer, as_tensor, load_module, load_tensors, predict_proba, resolve_device
+from pars.engine import DeviceName, as_tensor, load_module, load_tensors, predict_proba, resolve_device
 from pars.errors import UserError
 from pars.method_api import features_of
 from pars.run import inputs as run_inputs
@@ -39,13 +39,6 @@ class Classifier:
     views: augment.Views
     device: str
 
-    @classmethod
-    def of(cls, trainer: Trainer) -> Classifier:
-        """The classifier that a trainer has trained, on the CPU."""
-        networks = tuple(copy.deepcopy(net.average).cpu().eval() for net in trainer.nets)
-        dataset, shape = trainer.data, tuple(trainer.data.train.inputs.shape[1:])
-        return cls(networks, dataset.classes, shape, dataset.mean, dataset.std, trainer.views, "cpu")
-
     def on(self, device: DeviceName) -> Classifier:
         """The same classifier on another device."""
         where = resolve_device(device)
@@ -66,8 +59,14 @@ class Classifier:
             raise UserError(f"{where}: no rows, expected at least one")
         is_image = len(self.input_shape) == 3
         rows: Inputs = inputs if is_image else data.standardize(inputs, self.mean, self.std, where)  # type: ignore[assignment]
-        parts = torch.split(as_tensor(rows), BATCH[len(self.input_shape)])
-        probabilities = torch.cat([self._predict_batch(part) for part in parts])
+        size, parts = BATCH[len(self.input_shape)], []
+        for part in torch.split(as_tensor(rows), size):
+            # Padded to a fixed size: sums of another shape differ in their last bits, and the prediction of a row must
+            # not depend on the rows beside it.
+            padded = torch.cat([part, part[-1:].expand(size - len(part), *part.shape[1:])])
+            found = predict_proba(self.networks, padded, self.views.test_time_views, self.device)
+            parts.append(found[: len(part)])
+        probabilities = torch.cat(parts)
         bad = np.flatnonzero(~probabilities.isfinite().all(dim=1).numpy())
         if bad.size:
             raise UserError(
@@ -75,13 +74,6 @@ class Classifier:
                 "rows?"
             )
         return probabilities
-
-    def _predict_batch(self, rows: Tensor) -> Tensor:
-        """Padded to a fixed size: sums of another shape differ in their last bits, and the prediction of a row must
-        not depend on the rows beside it."""
-        size = BATCH[len(self.input_shape)]
-        padded = torch.cat([rows, rows[-1:].expand(size - len(rows), *rows.shape[1:])])
-        return predict_proba(self.networks, padded, self.views.test_time_views, self.device)[: len(rows)]
 
 
 def load_run(

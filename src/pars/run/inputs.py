@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from pars.data import Dataset, Inputs, Split
+from pars.data import Dataset, Inputs
 from pars.engine import RunFolder
 from pars.errors import UserError
 from pars.noise import NoiseRecord, labels_sha256
 from pars.run import toml
 from pars.run.config import RunConfig
-from pars.run_format import VERSION, check_run_format
+from pars.run_format import check_run_format
 
 Given = dict[str, bool]
 """Whether the `dataset` and the `networks` of a run were given from Python, where no configuration can name them."""
@@ -41,21 +41,19 @@ def describe_data(dataset: Dataset) -> dict[str, Any]:
 
     Standardizing sums, and sums may differ in their last bit from one machine to another.
     """
-    test = None if dataset.test is None else describe_split(dataset.test)
-    return {"classes": list(dataset.classes), "train": describe_split(dataset.train), "test": test}
-
-
-def describe_split(split: Split) -> dict[str, Any]:
-    inputs = split.inputs
-    views = {} if split.cached is None else {"views": split.cached.shape[1], "views_blake2b": checksum(split.cached)}
-    return {
-        "rows": len(inputs),
-        "shape": list(inputs.shape[1:]),
-        "dtype": str(inputs.dtype),
-        "labels_sha256": labels_sha256(split.labels),
-        "inputs_blake2b": checksum(inputs),
-        **views,
-    }
+    out: dict[str, Any] = {"classes": list(dataset.classes), "train": None, "test": None}
+    for name, split in (("train", dataset.train), ("test", dataset.test)):
+        if split is not None:
+            out[name] = {
+                "rows": len(split.inputs),
+                "shape": list(split.inputs.shape[1:]),
+                "dtype": str(split.inputs.dtype),
+                "labels_sha256": labels_sha256(split.labels),
+                "inputs_blake2b": checksum(split.inputs),
+            }
+            if split.cached is not None:
+                out[name] |= {"views": split.cached.shape[1], "views_blake2b": checksum(split.cached)}
+    return out
 
 
 def checksum(inputs: Inputs) -> str:
@@ -69,12 +67,6 @@ def checksum(inputs: Inputs) -> str:
     for start in range(0, len(inputs), step):
         digest.update(np.ascontiguousarray(inputs[start : start + step]).data)
     return digest.hexdigest()
-
-
-def dumps(data: Mapping[str, Any], given: Given, settings: Mapping[str, Any], threads: int | None) -> str:
-    """The text of inputs.json."""
-    content = {"format": VERSION, "given_from_python": given, "threads": threads, "data": data, "settings": settings}
-    return json.dumps(content, indent=2) + "\n"
 
 
 def read_threads(folder: RunFolder) -> int | None:

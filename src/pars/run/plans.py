@@ -16,10 +16,8 @@ from pars.run.config import RunConfig
 from pars.run.training_data import TrainingData
 
 
-def planned(config: RunConfig, training: TrainingData, networks: Sequence[nn.Module]) -> tuple[RunConfig, Plan | None]:
-    """The configuration with the epochs that its budget buys, and the plan; without a budget, itself and none."""
-    if not config.train.budget:
-        return config, None
+def planned(config: RunConfig, training: TrainingData, networks: Sequence[nn.Module]) -> tuple[RunConfig, Plan]:
+    """The configuration with the epochs that its budget buys, and the plan."""
     made = plan(
         method=config.method,
         data=training.data,

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import numpy as np
-import tomli_w
 
 from pars.errors import UserError
 from pars.method_api import Method
@@ -20,11 +19,6 @@ from pars.run.config import RunConfig
 
 T = TypeVar("T")
 KINDS = {type(method).__name__: type(method) for method in map(by_name, REGISTRY)}
-
-
-def dumps(config: RunConfig) -> str:
-    """TOML text; fields that are none are left out."""
-    return tomli_w.dumps(to_dict(config))
 
 
 def to_dict(value: Any) -> dict[str, Any]:
@@ -69,8 +63,13 @@ def overlay(base: T, content: dict[str, Any], where: str = "") -> T:
         if dataclasses.is_dataclass(inner):
             if not isinstance(value, dict):
                 raise UserError(f"{full} is {value!r}, expected a table [{full}]")
-            inner_base, rest = chosen_method(inner, value, full) if isinstance(inner, Method) else (inner, value)
-            changes[key] = overlay(inner_base, rest, f"{full}.")
+            if isinstance(inner, Method):
+                kind = value.get("kind", type(inner).__name__)
+                if not isinstance(kind, str) or kind not in KINDS:
+                    raise UserError(f"{full}.kind is {kind!r}; {suggestion(str(kind), set(KINDS))}")
+                inner = inner if type(inner).__name__ == kind else KINDS[kind]()
+                value = {name: setting for name, setting in value.items() if name != "kind"}
+            changes[key] = overlay(inner, value, f"{full}.")
         else:
             changes[key] = checked(hints[key], value, full)
     return dataclasses.replace(base, **changes)  # type: ignore[type-var]
@@ -104,15 +103,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [plain(inner) for inner in value]
     return value.item() if isinstance(value, np.generic) else value
-
-
-def chosen_method(current: Method, content: dict[str, Any], where: str) -> tuple[Method, dict[str, Any]]:
-    """The method a [method] table starts from, and the table without its `kind`."""
-    rest = {key: value for key, value in content.items() if key != "kind"}
-    kind = content.get("kind", type(current).__name__)
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise UserError(f"{where}.kind is {kind!r}; {suggestion(str(kind), set(KINDS))}")
-    return (current if type(current).__name__ == kind else KINDS[kind]()), rest
 
 
 def suggestion(word: str, known: set[str]) -> str:

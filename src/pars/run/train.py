@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 from torch import nn
 
 from pars import report
-from pars.data import Dataset
+from pars.data import NAMES, Dataset, data_root
 from pars.engine import (
     Callback,
     RunFolder,
@@ -22,11 +24,11 @@ from pars.engine import (
     write_json,
 )
 from pars.errors import UserError
+from pars.files import expanded
 from pars.run import inputs, plans, toml
 from pars.run.classifier import Classifier, load_run
-from pars.run.config import RunConfig, with_absolute_paths
+from pars.run.config import RunConfig, label_file
 from pars.run.inputs import open_run
-from pars.run.result import summarize
 from pars.run.training_data import TrainingData, first_files, load_training_data
 
 Log = Callable[[str], None]
@@ -42,11 +44,14 @@ class Trained:
     folder: RunFolder | None = None
 
     def classifier(self) -> Classifier:
-        """The trained classifier; read from the folder only where it was not trained just now."""
-        if self.trainer is not None:
-            return Classifier.of(self.trainer)
-        assert self.folder is not None
-        return load_run(self.folder.path, device="cpu")
+        """The trained classifier, on the CPU; read from the folder only where it was not trained just now."""
+        trainer = self.trainer
+        if trainer is None:
+            assert self.folder is not None
+            return load_run(self.folder.path, device="cpu")
+        networks = tuple(copy.deepcopy(net.average).cpu().eval() for net in trainer.nets)
+        rows, shape = trainer.data, trainer.data.train.inputs.shape[1:]
+        return Classifier(networks, rows.classes, shape, rows.mean, rows.std, trainer.views, "cpu")
 
 
 def train(
@@ -84,7 +89,7 @@ def train_or_resume(
     config: RunConfig,
     out: str | Path | None = None,
     *,
-    dataset: Dataset | None = None,
+    dataset: Dataset | TrainingData | None = None,
     networks: Sequence[nn.Module] | None = None,
     dataset_is_named: bool = False,
     callback: Callback | None = None,
@@ -94,7 +99,8 @@ def train_or_resume(
     """Train in memory (`out` is None), in a new folder, or resume the run that a folder holds.
 
     A folder with a run of another configuration is refused. `dataset_is_named`: `config.data.name` is a file with the
-    rows of `dataset`, so the run can later be resumed without passing them.
+    rows of `dataset`, so the run can later be resumed without passing them. Several runs on the same data, noise, views
+    and seed may share the `TrainingData` that `load_training_data` returns.
     """
     folder = None if out is None else RunFolder(Path(out))
     if folder is not None and folder.config.exists():
@@ -117,7 +123,7 @@ def check_same_configuration(folder: RunFolder, config: RunConfig, *, ignore: Se
 def _train_new(
     config: RunConfig,
     folder: RunFolder | None,
-    dataset: Dataset | None,
+    dataset: Dataset | TrainingData | None,
     networks: Sequence[nn.Module] | None,
     given: inputs.Given,
     callback: Callback | None,
@@ -127,10 +133,11 @@ def _train_new(
     if folder is not None:
         folder.check_free()  # before the work, not after it
     config = canonical(config)
-    training = load_training_data(config, dataset)
+    training = dataset if isinstance(dataset, TrainingData) else load_training_data(config, dataset)
     modules = training.networks(config) if networks is None else networks
-    config, plan = plans.planned(config, training, modules)
-    if plan is not None:
+    plan = None
+    if config.train.budget:
+        config, plan = plans.planned(config, training, modules)
         log(plans.sentence(plan, config.train.budget))
     by_epoch = () if plan is None else plan.by_epoch
     trainer = build_trainer(
@@ -148,7 +155,7 @@ def _train_new(
 
 def _resume(
     out: str | Path,
-    dataset: Dataset | None,
+    dataset: Dataset | TrainingData | None,
     networks: Sequence[nn.Module] | None,
     callback: Callback | None,
     title: str,
@@ -160,7 +167,7 @@ def _resume(
     inputs.check_given(folder, given, dataset=dataset, networks=networks)
     inputs.check_settings(folder, toml.to_dict(config))
     with folder.lock():
-        training = load_training_data(config, dataset)
+        training = dataset if isinstance(dataset, TrainingData) else load_training_data(config, dataset)
         inputs.check_same(folder, recorded, training.data_record, training.noise, training.data.name)
         report.read_metrics(folder.metrics)  # a damaged one is named before it is rewritten
         planned = plans.read(folder, config.train.epochs) if config.train.budget else ()
@@ -184,9 +191,21 @@ def _finish(trainer: Trainer, config: RunConfig) -> Trained:
 
 
 def canonical(config: RunConfig) -> RunConfig:
-    """The configuration as its run folder has it: plain values, absolute paths, the kind of noise spelled out."""
-    checked = toml.conforming(config)
-    return with_absolute_paths(replace(checked, noise=checked.noise.resolved()))
+    """The configuration as its run folder has it: plain values, absolute paths, the kind of noise spelled out.
+
+    Names of published data sets stay names, and paths that do not exist stay as given, for the message about them.
+    """
+    config = toml.conforming(config)
+    data, noise = config.data, config.noise.resolved()
+    with suppress(OSError):  # the name is too long for a file
+        if data.name not in NAMES and (file := expanded(data.name)).exists():
+            data = replace(data, name=str(file.resolve()))
+    if data.root is not None:
+        data = replace(data, root=str(data_root(data.root).resolve()))
+    with suppress(OSError):
+        if noise.path is not None and (file := label_file(config)).exists():
+            noise = replace(noise, path=str(file.resolve()))
+    return replace(config, data=data, noise=noise)
 
 
 def build_trainer(
@@ -201,9 +220,9 @@ def build_trainer(
 ) -> Trainer:
     """A trainer at the beginning of a run; a budget that has no plan yet is planned here."""
     modules = training.networks(config) if networks is None else networks
-    if not planned:
+    if config.train.budget and not planned:
         config, plan = plans.planned(config, training, modules)
-        planned = () if plan is None else plan.by_epoch
+        planned = plan.by_epoch
     return Trainer(
         method=config.method,
         data=training.data,
@@ -218,3 +237,27 @@ def build_trainer(
         title=title,
         planned=planned,
     )
+
+
+def summarize(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """Last, best and last-10 accuracy of averaged and raw weights, what it cost, and where each stage ended.
+
+    lines: of metrics.jsonl, one for each epoch.
+    The headline is the last epoch's averaged weights. `best` picks the epoch by the test set itself: it is there for
+    comparison with papers that report it, and is optimistic. `selected` is there where train.select
+    chose, by held-out labels, the checkpoint that the run ended with.
+    """
+    if not lines:
+        raise UserError("the run's metrics.jsonl is missing or empty: there is no epoch to sum up")
+    last = lines[-1]
+    out: dict[str, Any] = {key: last[key] for key in ("images", "flop", "selection")} | {"epochs": last["epoch"]}
+    out["flop_by_stage"] = report.flop_by_stage(lines)
+    if "stopped" in last:
+        out["stopped"] = last["stopped"]  # "budget": before its last epoch
+    out |= {split: found for split in ("test", "holdout") if (found := report.outcome(lines, split)) is not None}
+    kept = ("stage", "epoch", "flop", "test", "holdout")
+    out["stages"] = [{key: end[key] for key in kept if key in end} for *_, end in report.by_stage(lines)]
+    if choices := [line["selected"] for line in lines if "selected" in line]:
+        chosen = next(line for line in lines if line["epoch"] == choices[-1])
+        out["selected"] = {key: chosen[key] for key in kept if key in chosen}
+    return out

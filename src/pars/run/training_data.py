@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import tomli_w
 from torch import Tensor
 
 from pars import augment, data, models, noise, seeds
@@ -20,6 +22,9 @@ from pars.errors import UserError
 from pars.run import inputs, toml
 from pars.run.config import RunConfig, label_file
 from pars.run.presets import OWN_FILES
+from pars.run_format import VERSION
+
+VIEW_BANK = 1024  # rows that feature views may mix in
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +74,7 @@ def load_training_data(config: RunConfig, dataset: Dataset | None = None) -> Tra
     with_noise = loaded.with_labels(noisy.labels, loaded.train.true_labels if true is None else true)
     data.check_split(with_noise.train, with_noise.n_classes, f"{loaded.name} (training)", training=True)
     held_out = data.holdout(noisy.labels, config.data.holdout, config.seed)
-    views = views_for(config, with_noise)
-    return TrainingData(with_noise, noisy.record, held_out, views, inputs.describe_data(source))
+    return TrainingData(with_noise, noisy.record, held_out, _views(config, with_noise), inputs.describe_data(source))
 
 
 def check_own_file(config: RunConfig) -> None:
@@ -127,46 +131,46 @@ def cifar_n_labels(config: RunConfig, dataset: Dataset) -> data.Labels | None:
     return data.human_labels(label_file(config), config.noise.labels, true_labels=true, n_classes=dataset.n_classes)
 
 
-def views_for(config: RunConfig, dataset: Dataset) -> augment.Views:
-    train = dataset.train
+def _views(config: RunConfig, dataset: Dataset) -> augment.Views:
+    rows, cached = dataset.train.inputs, dataset.train.cached
+    is_image, bank = rows.ndim == 4, None
+    if not is_image:
+        chosen = seeds.generator(config.seed, "view-bank").permutation(len(rows))[:VIEW_BANK]
+        bank = np.asarray(rows[np.sort(chosen)], dtype=np.float32)
     return augment.build_views(
         config.views,
-        image=train.is_image,
-        shape=tuple(train.inputs.shape[1:]),
-        mean=dataset.mean if train.is_image else (),
-        std=dataset.std if train.is_image else (),  # features are standardized already
-        bank=None if train.is_image else some_rows(train.inputs, config.seed),
-        cached=0 if train.cached is None else train.cached.shape[1],
+        image=is_image,
+        shape=rows.shape[1:],
+        mean=dataset.mean if is_image else (),
+        std=dataset.std if is_image else (),  # features are standardized already
+        bank=bank,
+        cached=0 if cached is None else cached.shape[1],
     )
-
-
-def some_rows(inputs: data.Inputs, seed: int, n: int = 1024) -> npt.NDArray[np.float32]:
-    """Rows that a feature view may mix in."""
-    rows = seeds.generator(seed, "view-bank").permutation(len(inputs))[:n]
-    return np.asarray(inputs[np.sort(rows)], dtype=np.float32)
 
 
 def first_files(
     folder: RunFolder, config: RunConfig, training: TrainingData, given: inputs.Given, threads: int | None
 ) -> dict[Path, str]:
     """The part of a run folder that is known before training; config.toml last, for it makes the folder a run."""
-    return {
-        folder.inputs: inputs.dumps(
-            training.data_record, given, inputs.describe_settings(toml.to_dict(config)), threads
-        ),
-        folder.noise: training.noise.to_json() + "\n",
-        folder.labels: labels_csv(training.data),
-        folder.config: toml.dumps(config),
+    settings = toml.to_dict(config)
+    began_with = {
+        "format": VERSION,
+        "given_from_python": given,
+        "threads": threads,
+        "data": training.data_record,
+        "settings": inputs.describe_settings(settings),
     }
-
-
-def labels_csv(dataset: Dataset) -> str:
-    """row, given label and (where known) true label, by class name."""
-    train, names = dataset.train, (*dataset.classes, "")  # -1 picks the empty name: unlabeled
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["row", "given"] if train.true_labels is None else ["row", "given", "true"])
-    columns = [train.labels.tolist()] + ([] if train.true_labels is None else [train.true_labels.tolist()])
-    for row, labels in enumerate(zip(*columns, strict=True)):
-        writer.writerow([row, *(names[label] for label in labels)])
-    return text.getvalue()
+    # labels.csv: row, given label and (where known) true label, by class name
+    train, names = training.data.train, (*training.data.classes, "")  # -1 picks the empty name: unlabeled
+    columns = {"given": train.labels} | ({} if train.true_labels is None else {"true": train.true_labels})
+    labels = io.StringIO()
+    writer = csv.writer(labels, lineterminator="\n")
+    writer.writerow(["row", *columns])
+    for row, numbers in enumerate(zip(*(column.tolist() for column in columns.values()), strict=True)):
+        writer.writerow([row, *(names[number] for number in numbers)])
+    return {
+        folder.inputs: json.dumps(began_with, indent=2) + "\n",
+        folder.noise: training.noise.to_json() + "\n",
+        folder.labels: labels.getvalue(),
+        folder.config: tomli_w.dumps(settings),
+    }

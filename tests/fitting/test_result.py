@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pars.fitting.gain import Gain, gain, noise_corrected
+from pars.fitting.result import Gain, gain, noise_corrected
 
 K = 5
 Labels = npt.NDArray[np.int64]

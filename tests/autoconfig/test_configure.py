@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from pars import RobustClassifier
-from pars.autoconfig.configure import configurations
-from pars.autoconfig.trial import choose, standard_error, trial
+from pars.autoconfig.configure import choose, configurations, standard_error, trial
 from pars.data import Dataset, Split
-from pars.run import RunConfig
+from pars.engine import Callback
+from pars.run import RunConfig, TrainingData, load_training_data
 
 
 def blobs(n_classes: int, rows: int = 1000) -> Dataset:
@@ -25,10 +25,15 @@ def losses(dataset: Dataset, **params: Any) -> dict[str, RunConfig]:
     return configurations(RobustClassifier(**params).get_params(), dataset, 0)
 
 
+def rows_of(dataset: Dataset) -> TrainingData:
+    """As the runs of a fit with automatic settings are given them."""
+    return load_training_data(losses(dataset)["gce(q=0.54)" if dataset.n_classes == 20 else "gce(q=0.7)"], dataset)
+
+
 def test_a_loss_that_does_not_learn_the_classes_is_not_chosen() -> None:
     dataset = blobs(20)
     both = losses(dataset, epochs=5)
-    config, trials = choose({"mae": both["nce+mae"], "ce": both["gce(q=0.54)"]}, dataset)
+    config, trials = choose({"mae": both["nce+mae"], "ce": both["gce(q=0.54)"]}, rows_of(dataset))
     assert config == both["gce(q=0.54)"]
     assert trials["mae"] + 10 < trials["ce"]
 
@@ -36,7 +41,7 @@ def test_a_loss_that_does_not_learn_the_classes_is_not_chosen() -> None:
 def test_where_both_learn_the_first_is_chosen() -> None:
     dataset = blobs(3)
     configs = losses(dataset)
-    config, trials = choose(configs, dataset)
+    config, trials = choose(configs, rows_of(dataset))
     assert list(trials) == ["nce+mae", "gce(q=0.7)"]
     assert min(trials.values()) > 90
     assert config == configs["nce+mae"]
@@ -53,7 +58,7 @@ def test_trials_show_that_they_go_on(capsys: pytest.CaptureFixture[str]) -> None
 def test_without_held_out_rows_nothing_is_tried_and_the_loss_that_always_learns_is_taken() -> None:
     dataset = blobs(3, rows=60)
     configs = losses(dataset)
-    assert choose(configs, dataset) == (configs["gce(q=0.7)"], {})
+    assert choose(configs, rows_of(dataset)) == (configs["gce(q=0.7)"], {})
 
 
 @pytest.mark.parametrize(
@@ -66,7 +71,14 @@ def test_nothing_is_tried_where_it_would_change_nothing(params: dict[str, object
 def test_a_trial_is_as_long_as_the_warm_up_of_pars() -> None:
     dataset = blobs(3)
     config = losses(dataset)["nce+mae"]
-    assert trial(config, "nce+mae").train.epochs == round(0.4 * config.train.epochs)
+    seen: list[int] = []
+
+    class Count(Callback):
+        def epoch(self, line: dict[str, Any]) -> None:
+            seen.append(line["epoch"])
+
+    trial(config, "nce+mae", rows_of(dataset), callback=Count())
+    assert seen == list(range(1, round(0.4 * config.train.epochs) + 1))
 
 
 def test_the_standard_error_is_that_of_two_samples() -> None:
