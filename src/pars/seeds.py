@@ -36,17 +36,6 @@ def generator(seed: int, stream: str, epoch: int = 0, step: int = 0) -> np.rando
     return np.random.Generator(np.random.Philox(key=key, counter=[0, step, epoch, 0]))
 
 
-def batch_stream(name: str) -> str:
-    """The stream of the batches of that name.
-
-    Two have kept the names they had when committed results were computed: with others, every draw would differ.
-
-    >>> batch_stream("labeled"), batch_stream("all")
-    ('labelled', 'all')
-    """
-    return {"labeled": "labelled", "unlabeled": "more"}.get(name, name)
-
-
 def torch_seed(seed: int, stream: str, epoch: int = 0, step: int = 0) -> int:
     """A seed for torch's own generators (weight initialization, dropout inside a network)."""
     return int(generator(seed, stream, epoch, step).integers(2**63))

@@ -11,8 +11,8 @@ from sklearn.neighbors import NearestNeighbors
 from audit.worlds import world
 from pars.audit import noise_model, scoring
 from pars.audit.calibration import (
+    calibrate,
     class_thresholds,
-    label_temperature,
     log_probabilities,
     softmax,
     subsample,
@@ -42,7 +42,9 @@ def test_the_label_temperature_is_the_most_likely_one() -> None:
         return -float(np.log(q[np.arange(500), here.labels]).sum())
 
     expected = np.exp(minimize_scalar(loss, bounds=(-3, 3), method="bounded", options={"xatol": 1e-8}).x)
-    assert label_temperature(log_p, here.labels) == pytest.approx(expected, rel=1e-3)
+    scaled = calibrate(log_p, here.labels)
+    tau = (log_p[0, 0] - log_p[0, 1]) / (scaled[0, 0] - scaled[0, 1])
+    assert tau == pytest.approx(expected, rel=1e-3)
     assert expected == pytest.approx(2, rel=0.15)
 
 

@@ -37,22 +37,17 @@ def softmax(logits: Floats, tau: float) -> Floats:
     return out
 
 
-def label_temperature(log_p: Floats, labels: Integers) -> float:
-    """Return the temperature that maximizes the likelihood of the given labels (temperature scaling).
+def calibrate(log_p: Floats, labels: Integers) -> Floats:
+    """Return log-probabilities [n, K] at the temperature that maximizes the likelihood of the given labels [n].
 
-    Shapes: log_p [n, K], labels [n], -1 = unlabeled.
+    This is temperature scaling; a label of -1 means unlabeled.
     """
     some = subsample(np.flatnonzero(labels >= 0), log_p.shape[1])
-    logits, own = log_p[some], labels[some]
-    rows = np.arange(len(some))
-    return best_temperature(
+    logits, own, rows = log_p[some], labels[some], np.arange(len(some))
+    tau = best_temperature(
         lambda tau: float((logits[rows, own] / tau - log_sum_exp(logits / tau)).mean()), low=0.05, high=20.0
     )
-
-
-def calibrate(log_p: Floats, labels: Integers) -> Floats:
-    """Return log-probabilities [n, K] at the temperature that maximizes the likelihood of the given labels [n]."""
-    out: Floats = log_p / label_temperature(log_p, labels)
+    out: Floats = log_p / tau
     out -= log_sum_exp(out)[:, None]
     return out
 

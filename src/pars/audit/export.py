@@ -35,12 +35,6 @@ class Content:
     values: Sequence[str] | None = None
     ids: Sequence[str] | None = None
 
-    def check(self, n_rows: int) -> None:
-        """Raise a UserError unless there is one value and one identifier per row."""
-        for name, values in ((self.kind, self.values), ("ids", self.ids)):
-            if values is not None and len(values) != n_rows:
-                raise UserError(f"{len(values)} values of {name}, expected {n_rows}: one per row of the audit")
-
     def id(self, row: int) -> str:
         """The identifier of a row."""
         return str(row) if self.ids is None else str(self.ids[row])
@@ -310,7 +304,9 @@ def write_audit(
         if name not in FORMATS:
             raise UserError(f"unknown format {name!r}; there are: {', '.join(FORMATS)}")
     content = content or Content()
-    content.check(len(report))
+    for name, values in ((content.kind, content.values), ("ids", content.ids)):
+        if values is not None and len(values) != len(report):
+            raise UserError(f"{len(values)} values of {name}, expected {len(report)}: one per row of the audit")
     out = Path(folder)
     try:
         out.mkdir(parents=True, exist_ok=True)

@@ -130,12 +130,11 @@ def fit_flip_probs(counts: Floats) -> Floats:
     prior /= prior.sum(axis=1, keepdims=True)
     rows = wrong.sum(axis=1, keepdims=True)
     observed = wrong > 0
-
-    def leave_one_out(concentration: float) -> float:
+    likelihoods = []
+    for concentration in CONCENTRATIONS:
         one_less = (wrong - 1 + concentration * prior) / np.maximum(rows - 1 + concentration, 1e-12)
-        return float((wrong[observed] * np.log(np.maximum(one_less[observed], 1e-12))).sum())
-
-    best = max(CONCENTRATIONS, key=leave_one_out)
+        likelihoods.append((wrong[observed] * np.log(np.maximum(one_less[observed], 1e-12))).sum())
+    best = CONCENTRATIONS[int(np.argmax(likelihoods))]
     out: Floats = (wrong + best * prior) / (rows + best)
     return out
 

@@ -64,12 +64,6 @@ class Posterior:
         q /= q.sum(axis=1, keepdims=True)
         return q
 
-    def batches(self) -> list[slice]:
-        """Return slices that cover all rows, small enough for their probabilities to fit in memory."""
-        n, n_classes = self.calibrated.shape
-        size = max(1, CELLS // n_classes)
-        return [slice(start, start + size) for start in range(0, n, size)]
-
 
 def fit_posterior(log_p: Floats, labels: Integers) -> Posterior:
     """Return the posterior fitted to log-probabilities [n, K] and given labels [n] (see the module docstring)."""

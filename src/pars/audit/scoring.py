@@ -80,7 +80,9 @@ def _build_report(
     right, odds = np.full(n, np.nan), np.full(n, np.nan)
     choices, choice_probs = np.zeros((n, n_choices), np.int64), np.zeros((n, n_choices))
     joint = np.zeros((n_classes, n_classes))  # expected rows [true, given]
-    for part in posterior.batches():
+    size = max(1, CELLS // n_classes)  # rows whose probabilities fit in memory
+    for start in range(0, n, size):
+        part = slice(start, start + size)
         q = posterior.probabilities(part)
         choices[part], choice_probs[part] = _top_k(q, n_choices)
         own = np.flatnonzero(labels[part] >= 0)
@@ -95,6 +97,8 @@ def _build_report(
     rate = float(1 - right[labeled].mean())
     estimates = {"posterior": rate, **_noise_rates(posterior, predicted, views), **more}
     low, high = plausible_range(estimates, int(labeled.sum()))
+    rank, of_labeled = np.zeros(n, np.int64), np.flatnonzero(labeled)  # ties of the odds are broken by the margin
+    rank[of_labeled[np.lexsort((posterior.margin[labeled], odds[labeled]))]] = np.arange(1, len(of_labeled) + 1)
     true_rows = joint.sum(axis=1, keepdims=True)
     transition = (joint + 1e-9 * np.eye(n_classes)) / (true_rows + 1e-9)
     class_rows = joint.sum(axis=0)
@@ -110,7 +114,7 @@ def _build_report(
         label_right_prob=right,
         suggested_prob=choice_probs[:, 0],
         margin=posterior.margin,
-        rank=_suspect_rank(odds, posterior.margin),
+        rank=rank,
         is_label_issue=labeled & (suggested != labels),
         difficulty=posterior.difficulty,
         choices=choices,
@@ -134,15 +138,6 @@ def _top_k(q: Floats, count: int) -> tuple[Integers, Floats]:
     values = np.take_along_axis(q, some, axis=1)
     order = np.argsort(-values, axis=1, kind="stable")
     return np.take_along_axis(some, order, axis=1), np.take_along_axis(values, order, axis=1)
-
-
-def _suspect_rank(odds: Floats, margin: Floats) -> Integers:
-    """1 for the lowest odds that the label is correct, ties broken by the margin; 0 for unlabeled rows."""
-    labeled = np.flatnonzero(~np.isnan(odds))
-    order = labeled[np.lexsort((margin[labeled], odds[labeled]))]
-    out = np.zeros(len(odds), np.int64)
-    out[order] = np.arange(1, len(order) + 1)
-    return out
 
 
 def _noise_rates(posterior: Posterior, predicted: Integers, views: Mapping[str, Integers]) -> dict[str, float]:

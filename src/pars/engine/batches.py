@@ -21,6 +21,8 @@ from pars.method_api import Batch, Draw, Network, Pass, State, Sweep, ViewName, 
 
 Rows = npt.NDArray[np.int64]
 EVALUATION_BATCH = 512  # rows of a batch in passes without a gradient
+# Two streams of batches keep the names they had when committed results were computed: others would change every draw.
+STREAMS = {"labeled": "labelled", "unlabeled": "more"}
 
 
 @dataclass(eq=False)
@@ -44,7 +46,7 @@ class Order:
         start, end = (at * self.per_epoch // self.steps for at in (step, step + 1))
         for number in range(start // size, -(-end // size)):
             if self._shuffled is None or self._shuffled[0] != (epoch, number):
-                rng = seeds.generator(self.seed, f"order/{seeds.batch_stream(self.stream)}", epoch, number)
+                rng = seeds.generator(self.seed, f"order/{STREAMS.get(self.stream, self.stream)}", epoch, number)
                 self._shuffled = (epoch, number), self.pool[rng.permutation(size)]
             parts.append(self._shuffled[1][max(0, start - number * size) : end - number * size])
         return np.concatenate(parts)
@@ -114,7 +116,7 @@ class Feed:
         index = torch.from_numpy(rows).to(self.device)
 
         def make_view(name: str, number: int) -> Tensor:
-            return self.view(index, f"view/{seeds.batch_stream(draw)}/{name}/{number}", name, epoch, step)
+            return self.view(index, f"view/{STREAMS.get(draw, draw)}/{name}/{number}", name, epoch, step)
 
         return Batch(index, self.labels[index], make_view)
 

@@ -129,29 +129,19 @@ class FitResult:
         }
 
     def __str__(self) -> str:
-        lines = [*self._labels_in_words(), *self._gain_in_words()]
-        if self.selected_checkpoint is not None:
-            stage, epoch = self.selected_checkpoint["stage"], self.selected_checkpoint["epoch"]
-            lines.append(f"The weights are those of stage {stage!r}, epoch {epoch}: held-out labels prefer them.")
-        return "\n".join(lines)
-
-    def _labels_in_words(self) -> list[str]:
         report, review = self.audit, self.audit.review()
         low, high = 100 * report.noise_rate_low, 100 * report.noise_rate_high
         flagged = "None is flagged as wrong."
         if len(review):
-            flagged = (
-                f"{len(review)} are flagged as wrong; expect {100 * review.expected_precision:.0f} % of them to be."
-            )
-        return [
+            precision = f"{100 * review.expected_precision:.0f} %"
+            flagged = f"{len(review)} are flagged as wrong; expect {precision} of them to be."
+        lines = [
             f"Estimated noise rate: {100 * report.noise_rate:.1f} % of {report.n_labeled} labels "
             f"(plausible range {low:.1f} to {high:.1f} %).",
             flagged,
             *report.warnings,
+            f"Accuracy of {self.method} and of plain training at the same cost:",
         ]
-
-    def _gain_in_words(self) -> list[str]:
-        lines = [f"Accuracy of {self.method} and of plain training at the same cost:"]
         for where, g in (
             ("held-out labels as given", self.held_out_gain),
             ("corrected for wrong held-out labels (estimate)", self.corrected_gain),
@@ -168,4 +158,8 @@ class FitResult:
             "hurt": f"{self.method} hurt: use plain training, or look at the flagged labels.",
             "inconclusive": "Inconclusive: the 95 % interval includes 0. More held-out rows would narrow it.",
         }
-        return [*lines, verdicts[self.verdict]]
+        lines.append(verdicts[self.verdict])
+        if self.selected_checkpoint is not None:
+            stage, epoch = self.selected_checkpoint["stage"], self.selected_checkpoint["epoch"]
+            lines.append(f"The weights are those of stage {stage!r}, epoch {epoch}: held-out labels prefer them.")
+        return "\n".join(lines)

@@ -49,7 +49,7 @@ class PARS(PARSPaper):
     def initial_state(self, task: Task) -> State:
         state: State = {}
         if self.pseudo and self.trust == "votes":
-            state |= pseudo_label_trust.initial_counts(task.n_classes)
+            state["label_ranks"] = torch.zeros(task.n_classes)
         if self.prior == "labels":
             state["prior"] = pseudo_label_trust.label_frequencies(task.labels, task.n_classes)
         if self.pseudo and self.balance_memory:

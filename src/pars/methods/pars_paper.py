@@ -23,7 +23,7 @@ from pars.method_api import (
     epochs_of,
     paper,
 )
-from pars.methods.parts.targets import draw_complement
+from pars.methods.parts.targets import draw_complements
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -99,7 +99,7 @@ class PARSPaper(Method):
         if self.raw_negative == "none" or not self.lambda_N:
             return {}
         given = step.batch.labels
-        y_bar = given if self.raw_negative == "given" else draw_complement(step, given, logits.shape[1])
+        y_bar = given if self.raw_negative == "given" else draw_complements(step, given, logits.shape[1])[:, 0]
         return {"raw_negative": self.lambda_N * self.subset_mean(negative_learning(logits, y_bar), noisy)}
 
     def pseudo_losses(
@@ -114,7 +114,7 @@ class PARSPaper(Method):
         positive = positive_learning(student, z) if self.pseudo_positive == "ce" else self.robust_loss(student, z)
         losses = {"pseudo": lambda_S * self.subset_mean(positive, ambiguous)}
         if self.pseudo_negative and self.lambda_N:
-            z_bar = draw_complement(step, z, student.shape[1])  # eq. pseudo
+            z_bar = draw_complements(step, z, student.shape[1])[:, 0]  # eq. pseudo
             negative = self.subset_mean(negative_learning(student, z_bar), ~ambiguous)
             losses["pseudo_negative"] = lambda_S * self.lambda_N * negative
         return losses

@@ -17,11 +17,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def initial_counts(n_classes: int) -> State:
-    """Return the state before training: all counts are 0."""
-    return {"label_ranks": torch.zeros(n_classes)}
-
-
 def count_label_ranks(state: State, logits: Tensor, labels: Tensor, confident: Tensor) -> None:
     """Count how many given labels of confident rows are the network's first, second, … choice.
 

@@ -57,15 +57,10 @@ def kl_divergence(logits: Tensor, other: Tensor) -> Tensor:
     return (log_p.exp() * (log_p - log_q)).sum(dim=1)
 
 
-def draw_complements(step: Step, labels: Tensor, n_classes: int, draws: int) -> Tensor:
+def draw_complements(step: Step, labels: Tensor, n_classes: int, draws: int = 1) -> Tensor:
     """Draw complementary labels (Kim et al. 2019): each uniform over the classes other than the label.
 
     Shapes: [B] -> [B, draws].
     """
     shift = 1 + step.uniform_integers(n_classes - 1, (len(labels), draws))
     return (labels[:, None] + shift) % n_classes
-
-
-def draw_complement(step: Step, labels: Tensor, n_classes: int) -> Tensor:
-    """Draw one complementary label per row. Shapes: [B] -> [B]."""
-    return draw_complements(step, labels, n_classes, 1)[:, 0]
