@@ -167,11 +167,11 @@ def _dataset(
     if settings.encoded_views:
         views = encode.default_cached_views(settings.encoded_views, settings.seed)
         preprocessor.check_views(views)  # before the encoder's work
+    path = Path(table.source) if out is None else out / ROWS
+    data.check_class_names(table.classes, str(path))
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         write_text(out / JOB, json.dumps(job, indent=1) + "\n")
-    path = Path(table.source) if out is None else out / ROWS
-    data.check_class_names(table.classes, str(path))
     encoder, rest = preprocessor.encoder, None  # without an encoder, rows are read in a moment
     with _encoding_progress(encoder, table, test) if encoder is not None and progress else nullcontext() as step:
         x, cached = preprocessor.transform(table, views, step)
