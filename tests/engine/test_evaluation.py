@@ -151,7 +151,7 @@ def test_notes_are_logged_where_there_are_some() -> None:
     meter = EpochMeter(None)
     meter.add_step({"a": torch.tensor(1.0)}, {})
     assert meter.read() == {"losses": {"a": 1.0}, "selection": {}}
-    meter.add_notes({"share": 0.25})
+    meter.sums["note/share"] = torch.tensor(0.25, dtype=torch.float64)
     assert meter.read() == {"losses": {"a": 1.0}, "selection": {}, "notes": {"share": 0.25}}
 
 

@@ -30,7 +30,7 @@ from pars.losses import cross_entropy, parse
 from pars.method_api import Losses, Network, Task
 from pars.methods import PARS, PARSFast, PARSPaper
 from pars.methods.parts import prediction_history
-from pars.methods.parts.pseudo_label_trust import agreement_odds, trust_from_counts
+from pars.methods.parts.pseudo_label_trust import agreement_odds, trust
 from pars.methods.parts.targets import draw_complements
 
 deterministic = settings(derandomize=True, deadline=None, max_examples=150)
@@ -325,7 +325,7 @@ def test_earlier_outputs_give_the_pseudo_label_and_present_ones_update_them() ->
     sure = weak.amax(1) > 0.6
     assert 0 < sure.sum() < len(sure)
     positive = -strong.log().gather(1, weak.argmax(1)[:, None])[:, 0]
-    weight = trust_from_counts(step.state["label_ranks"]).item()
+    weight = float(trust(step.state["label_ranks"]))
     assert_allclose(losses["pseudo"].item(), weight * (positive * sure).sum().item() / len(sure), rtol=1e-5)
     averaged = (0.5 * weak + strong) / 1.5  # 0.25 and 0.5, of which the first fades once more
     found = prediction_history.ensemble_logits(step.state, step.batch.rows, torch.zeros(len(labels), 4)).softmax(1)

@@ -21,6 +21,7 @@ def line(epoch: int, stage: str, *, test: float | None = None, holdout: float | 
         "steps": 3 * epoch,
         "images": 100 * epoch,
         "flop": 1e6 * epoch,
+        "flop_by_stage": {stage: 1e6 * epoch},
         "losses": {"raw": 1.0},
         "selection": {"raw": {"rows": 10.0, "selected": float(epoch), "unselected": 10.0 - epoch}},
     }

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 from xml.sax.saxutils import quoteattr
@@ -52,11 +52,6 @@ class Content:
         """The text or image of a row under its kind; empty if unknown."""
         return {} if self.values is None else {self.kind: self.shown(row)}
 
-    def to_json(self) -> str:
-        """The content of content.json."""
-        # json escapes to ASCII: a text may hold lone surrogates, which UTF-8 cannot encode.
-        return json.dumps(asdict(self), indent=0) + "\n"
-
 
 def content_of_run(path: str | Path) -> Content | None:
     """Return the texts or images of a run's rows, if it belongs to a folder of `pars fit`; otherwise None."""
@@ -90,7 +85,7 @@ def columns(report: AuditReport, content: Content | None = None) -> dict[str, Ar
     evidence = {name: report.evidence[name] for name in (*EVIDENCE, "label_used_in_loss") if name in report.evidence}
     return {
         "index": np.arange(len(report)),
-        "id": np.array([content.id(row) for row in range(len(report))], dtype=object),
+        "id": np.array(list(map(str, range(len(report)) if content.ids is None else content.ids)), dtype=object),
         "given_label": names[report.given],
         "label_right_prob": report.label_right_prob,
         "suggested_label": names[report.suggested],

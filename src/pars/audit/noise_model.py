@@ -38,7 +38,7 @@ class NoiseModel:
 
     def rates(self, difficulty: Floats) -> Floats:
         """Return ε [n, K]: the probability that a row of this difficulty [n] is mislabeled, for each true class."""
-        return _logistic(self.a + self.b * CENTERS[:, None])[_bin_of(difficulty)]
+        return _logistic(self.a + self.b * CENTERS[:, None])[np.minimum((difficulty * BINS).astype(np.int64), BINS - 1)]
 
     def likelihood(self, difficulty: Floats, labels: Integers) -> Floats:
         """Return P(given label | true class) [n, K] of labeled rows with this difficulty [n] and labels [n]."""
@@ -72,7 +72,7 @@ def fit_noise_model(clean: Floats, labels: Integers, difficulty: Floats) -> Nois
     difficulty).
     """
     rows, n_classes = np.arange(len(labels)), clean.shape[1]
-    bins = _bin_of(difficulty)
+    bins = np.minimum((difficulty * BINS).astype(np.int64), BINS - 1)
     q, model = clean, None
     for _ in range(STEPS):
         total = sums_by(bins, q, BINS)
@@ -137,10 +137,6 @@ def fit_flip_probs(counts: Floats) -> Floats:
     best = CONCENTRATIONS[int(np.argmax(likelihoods))]
     out: Floats = (wrong + best * prior) / (rows + best)
     return out
-
-
-def _bin_of(difficulty: Floats) -> Integers:
-    return np.minimum((difficulty * BINS).astype(np.int64), BINS - 1)
 
 
 def _logistic(x: Floats) -> Floats:

@@ -102,6 +102,13 @@ def _build_report(
     true_rows = joint.sum(axis=1, keepdims=True)
     transition = (joint + 1e-9 * np.eye(n_classes)) / (true_rows + 1e-9)
     class_rows = joint.sum(axis=0)
+    wrong = joint * (1 - np.eye(n_classes))
+    cells = [divmod(int(cell), n_classes) for cell in np.argsort(-wrong, axis=None, kind="stable")[:CONFUSIONS]]
+    confused = tuple(
+        Confusion(given.classes[j], given.classes[k], float(wrong[j, k]), float(wrong[j, k] / joint[j].sum()))
+        for j, k in cells
+        if wrong[j, k] >= 0.5
+    )
     suggested = choices[:, 0]
     return AuditReport(
         classes=given.classes,
@@ -126,7 +133,7 @@ def _build_report(
         transition_matrix=transition,
         class_error=np.where(class_rows > 0, 1 - np.diag(joint) / np.maximum(class_rows, 1e-12), np.nan),
         class_rows=np.rint(class_rows).astype(np.int64),
-        confused=_top_confusions(joint, given.classes),
+        confused=confused,
         warnings=(*warnings, *find_warnings(transition, labels, predicted, views, given.classes)),
         evidence=evidence,
     )
@@ -156,18 +163,6 @@ def _noise_rates(posterior: Posterior, predicted: Integers, views: Mapping[str, 
         votes = [posterior.predicted[some], *(view[some] for view in views.values())]
         out["votes"] = dawid_skene(posterior.labels[some], votes, posterior.calibrated.shape[1])
     return out
-
-
-def _top_confusions(joint: Floats, classes: tuple[str, ...]) -> tuple[Confusion, ...]:
-    """The pairs of classes with the most expected rows, at least half a row."""
-    off = joint * (1 - np.eye(len(joint)))
-    best = np.argsort(-off, axis=None, kind="stable")[:CONFUSIONS]
-    pairs: list[tuple[int, int]] = [divmod(int(cell), len(joint)) for cell in best]
-    return tuple(
-        Confusion(classes[true], classes[given], float(off[true, given]), float(off[true, given] / joint[true].sum()))
-        for true, given in pairs
-        if off[true, given] >= 0.5
-    )
 
 
 def neighbor_votes(features: Array, classes: Integers, *, n_classes: int, k: int = 10, seed: int = 0) -> Floats:

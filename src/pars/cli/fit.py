@@ -43,11 +43,13 @@ def command(args: Sequence[str]) -> int:
     add_fit_flags(parser)
     parser.add_argument("--test", metavar="FILE", help="a second table with right labels and the same columns")
     options = parser.parse_args(args)
-    table = read(options, options.data)
-    test = None if options.test is None else read(options, options.test, classes=table.classes)
-
+    table, settings = read(options)
+    columns = table_options(options)
+    test = None
+    if options.test is not None:
+        test = fitting.read_rows(options.test, columns.pop("label"), classes=table.classes, **columns)
     try:
-        found = fitting.fit_table(table, settings(options), test=test, out=options.out, progress=True, log=say_note)
+        found = fitting.fit_table(table, settings, test=test, out=options.out, progress=True, log=say_note)
     except Interrupted as stop:
         say(STOPPED)
         return stop.exit_code
@@ -58,13 +60,11 @@ def command(args: Sequence[str]) -> int:
     return 0
 
 
-def read(options: argparse.Namespace, source: str, classes: tuple[str, ...] | None = None) -> Table:
+def read(options: argparse.Namespace) -> tuple[Table, FitSettings]:
+    """The table that a command names, and how to fit it."""
     columns = table_options(options)
-    return fitting.read_rows(source, columns.pop("label"), classes=classes, **columns)
-
-
-def settings(options: argparse.Namespace) -> FitSettings:
-    return fitting.FitSettings(
+    table = fitting.read_rows(options.data, columns.pop("label"), **columns)
+    return table, fitting.FitSettings(
         method=options.method,
         encoder=options.encoder,
         encoded_views=options.views,

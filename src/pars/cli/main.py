@@ -40,8 +40,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     program = f"pars {args[0]}" if args and args[0] in COMMANDS else "pars"
     open_streams()
     try:
-        code = dispatch(args)
-        sys.stdout.flush()  # here, where an error can still be told
+        if not args or args[0] in ("-h", "--help"):
+            print(usage())
+            code = 0 if args else 2
+        elif args[0] == "--version":
+            print(__version__)
+            code = 0
+        elif args[0] not in COMMANDS:
+            raise UserError(f"unknown command {args[0]!r}; there are: {', '.join(COMMANDS)}")
+        else:
+            # Imported here: `pars --help` must not wait for torch.
+            module = importlib.import_module(f"pars.cli.{args[0].replace('-', '_')}")
+            try:
+                code = int(module.command(args[1:]))
+            except SystemExit as leaving:  # --help: the text is still in a buffer
+                code = int(leaving.code or 0)
+        sys.stdout.flush()  # here, where an error can still be reported
         return code
     except UserError as error:
         say(printable(f"{program}: {error}"))
@@ -64,21 +78,3 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             raise
         return 2
-
-
-def dispatch(args: list[str]) -> int:
-    if not args or args[0] in ("-h", "--help"):
-        print(usage())
-        return 0 if args else 2
-    if args[0] == "--version":
-        print(__version__)
-        return 0
-    name, *rest = args
-    if name not in COMMANDS:
-        raise UserError(f"unknown command {name!r}; there are: {', '.join(COMMANDS)}")
-    # Imported here: `pars --help` must not wait for torch.
-    module = importlib.import_module(f"pars.cli.{name.replace('-', '_')}")
-    try:
-        return int(module.command(rest))
-    except SystemExit as leaving:  # --help: the text is in a buffer still
-        return int(leaving.code or 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pars import fitting
-from pars.cli.fit import STOPPED, add_fit_flags, read, say_note, settings
+from pars.cli.fit import STOPPED, add_fit_flags, read, say_note
 from pars.cli.flags import Parser
 from pars.cli.output import say, show
 from pars.engine import Interrupted
@@ -16,12 +16,9 @@ def command(args: Sequence[str]) -> int:
     add_fit_flags(parser)
     parser.add_argument("--flip", type=float, default=0.1, metavar="SHARE", help="of the labels (default: 0.1)")
     options = parser.parse_args(args)
-    table = read(options, options.data)
-
+    table, settings = read(options)
     try:
-        found = fitting.selftest_table(
-            table, options.flip, settings(options), out=options.out, progress=True, log=say_note
-        )
+        found = fitting.selftest_table(table, options.flip, settings, out=options.out, progress=True, log=say_note)
     except Interrupted as stop:
         say(STOPPED)
         return stop.exit_code

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from pars.engine.config import CheckpointRule, TrainConfig
-from pars.engine.folder import RunFolder, locked, write_json
+from pars.engine.folder import RunFolder, locked
 from pars.engine.terminal import Callback, Interrupted, catch_interrupt, resend_interrupt, show_progress
 from pars.files import write_atomically, write_text
 from pars.lazy_package import import_lazily
@@ -55,7 +55,6 @@ __all__ = [
     "show_progress",
     "use_threads",
     "write_atomically",
-    "write_json",
     "write_text",
 ]
 

@@ -144,10 +144,6 @@ class EpochMeter:
     true_labels: Tensor | None  # [n]
     sums: dict[str, Tensor] = field(default_factory=dict)
 
-    def add_notes(self, notes: Mapping[str, float]) -> None:
-        """Numbers that the method logged before the epoch."""
-        self.sums |= {f"note/{name}": torch.tensor(value, dtype=torch.float64) for name, value in notes.items()}
-
     def add_step(self, losses: Mapping[str, Tensor], selections: Mapping[str, Selection]) -> None:
         """The losses of a step, and what it selected."""
         new = {f"loss/{name}": value.detach().double() for name, value in losses.items()}

@@ -203,8 +203,3 @@ def locked(path: Path) -> Iterator[None]:
         with suppress(OSError):
             path.unlink()
         os.close(handle)
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a value as indented JSON, whole or not at all."""
-    write_text(path, json.dumps(value, indent=2) + "\n")

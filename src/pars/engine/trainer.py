@@ -17,7 +17,6 @@ from pars.data import Dataset
 from pars.engine import checkpoint as ck
 from pars.engine.batches import Feed, Rows, as_tensor, lay_out
 from pars.engine.config import TrainConfig
-from pars.engine.device import choose_threads
 from pars.engine.dynamics import Dynamics, spans
 from pars.engine.evaluation import EpochMeter, Evaluator, predict_proba
 from pars.engine.folder import RunFolder
@@ -93,6 +92,7 @@ class Trainer:
             for index, module in enumerate(networks)
         ]
         self.nets = tuple(learner.net for learner in self.learners)
+        self.step_flop = config.batch_size * sum(learner.cost.training for learner in self.learners)  # of one pass
         self.epoch, self.step = 0, 0  # finished epochs; finished steps of the epoch under way
         self.spent: dict[str, float] = {}  # FLOP of each stage after the last finished epoch
         self.history: list[dict[str, Any]] = []  # what metrics.jsonl has of each finished epoch
@@ -144,12 +144,6 @@ class Trainer:
         linear = leave_one_out(self.inputs, self.labels, self.data.n_classes)
         return rows if linear is None else rows | {"linear": linear}
 
-    def suitable_threads(self) -> int | None:
-        """The number of threads that suits this training here and now; none on CUDA, where it does not matter."""
-        if self.device != "cpu":
-            return None
-        return choose_threads(self.config.batch_size * sum(learner.cost.training for learner in self.learners))
-
     @property
     def flop(self) -> float:
         """FLOP of training so far, evaluation not counted."""
@@ -172,7 +166,8 @@ class Trainer:
             if self.epoch == scheduled.first_epoch:
                 for index, learner in enumerate(self.learners):
                     learner.enter(scheduled.stage, seed=seeds.torch_seed(self.seed + index, "restart", self.epoch))
-            self.meter.add_notes(self.runner.before_epoch(scheduled, self.nets, self.epoch))
+            notes = self.runner.before_epoch(scheduled, self.nets, self.epoch)
+            self.meter.sums |= {f"note/{name}": torch.tensor(v, dtype=torch.float64) for name, v in notes.items()}
         orders = self.runner.layout.orders(scheduled.stage.draws, self.state)
         while self.step < self.steps:
             self._run_step(scheduled, {name: order.batch(self.epoch, self.step) for name, order in orders.items()})
@@ -191,7 +186,7 @@ class Trainer:
         # The learning rate runs over the stage's own steps, or over the whole run's.
         stage, first = scheduled.stage, scheduled.first_epoch * self.steps
         averaged_from = first if stage.restart == "all" else 0
-        if stage.has_own_curve:
+        if stage.own_curve or stage.train:
             curve = Curve(first, stage.epochs * self.steps, averaged_from)
         else:
             curve = Curve(0, self.runner.total_steps, averaged_from)

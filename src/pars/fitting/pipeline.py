@@ -7,7 +7,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -167,11 +167,11 @@ def _dataset(
     if settings.encoded_views:
         views = encode.default_cached_views(settings.encoded_views, settings.seed)
         preprocessor.check_views(views)  # before the encoder's work
+    path = Path(table.source) if out is None else out / ROWS
+    data.check_class_names(table.classes, str(path))
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         write_text(out / JOB, json.dumps(job, indent=1) + "\n")
-    path = Path(table.source) if out is None else out / ROWS
-    data.check_class_names(table.classes, str(path))
     encoder, rest = preprocessor.encoder, None  # without an encoder, rows are read in a moment
     with _encoding_progress(encoder, table, test) if encoder is not None and progress else nullcontext() as step:
         x, cached = preprocessor.transform(table, views, step)
@@ -200,7 +200,8 @@ def _check_folder(out: Path, job: Mapping[str, Any], source: str) -> None:
 def _save_rows(out: Path, table: Table, preprocessor: Preprocessor, train: Split, test: Split | None) -> None:
     """Write how new rows become inputs, what people are shown, and last the arrays that are trained on."""
     encode.save_preprocessor(preprocessor, out)
-    write_text(out / CONTENT, content_of(table).to_json())
+    # json escapes to ASCII: a text may hold lone surrogates, which UTF-8 cannot encode.
+    write_text(out / CONTENT, json.dumps(asdict(content_of(table)), indent=0) + "\n")
     arrays = {"x": train.inputs, "y": train.labels, "classes": np.array(table.classes), "ids": np.array(table.ids)}
     if train.cached is not None:
         arrays["x_views"] = train.cached

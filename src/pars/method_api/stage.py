@@ -50,10 +50,6 @@ class Stage:
     own_curve: bool = False
     """The learning rate runs over this stage instead of the run; so it does where `train` changes anything."""
 
-    @property
-    def has_own_curve(self) -> bool:
-        return self.own_curve or bool(self.train)
-
 
 ViewName = Literal["plain", "weak", "strong"]
 

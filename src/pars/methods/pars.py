@@ -58,7 +58,15 @@ class PARS(PARSPaper):
         return state
 
     def before_epoch(self, epoch: Epoch) -> None:
-        pseudo_label_trust.log_trust(epoch)
+        """Log the trust and the estimated accuracy of confident predictions, and update the class prior."""
+        if (counts := epoch.state.get("label_ranks")) is None:
+            return
+        if "prior" in epoch.state:
+            frequencies = pseudo_label_trust.label_frequencies(epoch.given, epoch.n_classes)
+            epoch.state["prior"] = pseudo_label_trust.denoised_prior(frequencies, counts)
+        epoch.note(
+            trust=pseudo_label_trust.trust(counts), confident_accuracy=pseudo_label_trust.estimated_accuracy(counts)
+        )
 
     def warm_up_step(self, step: Step) -> Losses:
         return self.warm_up_losses(step, step.net(step.batch.weak))
@@ -94,7 +102,7 @@ class PARS(PARSPaper):
         trained: Tensor | None = None,
     ) -> Losses:
         """Eq. finalloss, with self-training and class balance weighted by trust; `trained` as in `raw_losses`."""
-        trust = pseudo_label_trust.trust(step.state)  # before this batch is counted
+        trust = pseudo_label_trust.trust(step.state.get("label_ranks"))  # before this batch is counted
         h = self.mean_prediction(step.state, student)
         return {
             **self.raw_losses(step, raw, trained),

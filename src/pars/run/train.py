@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -17,11 +18,12 @@ from pars.engine import (
     Callback,
     RunFolder,
     Trainer,
+    choose_threads,
     keep_freed_memory,
     recorded_threads,
     resolve_device,
     use_threads,
-    write_json,
+    write_text,
 )
 from pars.errors import UserError
 from pars.files import expanded
@@ -143,7 +145,7 @@ def _train_new(
     trainer = build_trainer(
         config, training, folder, networks=modules, callback=callback, title=title, planned=by_epoch
     )
-    threads = trainer.suitable_threads()
+    threads = choose_threads(trainer.step_flop) if trainer.device == "cpu" else None
     if folder is None:
         with use_threads(threads):
             return _finish(trainer, config)
@@ -186,7 +188,7 @@ def _finish(trainer: Trainer, config: RunConfig) -> Trained:
     trainer.run()
     result = summarize(trainer.history)
     if folder is not None:
-        write_json(folder.result, result)
+        write_text(folder.result, json.dumps(result, indent=2) + "\n")
     return Trained(config, result, trainer, folder)
 
 
@@ -250,8 +252,9 @@ def summarize(lines: list[dict[str, Any]]) -> dict[str, Any]:
     if not lines:
         raise UserError("the run's metrics.jsonl is missing or empty: there is no epoch to sum up")
     last = lines[-1]
-    out: dict[str, Any] = {key: last[key] for key in ("images", "flop", "selection")} | {"epochs": last["epoch"]}
-    out["flop_by_stage"] = report.flop_by_stage(lines)
+    out: dict[str, Any] = {key: last[key] for key in ("images", "flop", "flop_by_stage", "selection")} | {
+        "epochs": last["epoch"]
+    }
     if "stopped" in last:
         out["stopped"] = last["stopped"]  # "budget": before its last epoch
     out |= {split: found for split in ("test", "holdout") if (found := report.outcome(lines, split)) is not None}

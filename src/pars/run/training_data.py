@@ -70,8 +70,10 @@ def load_training_data(config: RunConfig, dataset: Dataset | None = None) -> Tra
     if loaded.test is not None and not (loaded.test.labels >= 0).any():
         loaded = replace(loaded, test=None)  # nothing to compare with
     noisy = corrupted(config, loaded)
-    true = loaded.train.labels if loaded.train.true_labels is None and not config.noise.is_none else None
-    with_noise = loaded.with_labels(noisy.labels, loaded.train.true_labels if true is None else true)
+    true = loaded.train.true_labels
+    if true is None and not config.noise.is_none:
+        true = loaded.train.labels  # the labels that were right before they were corrupted
+    with_noise = replace(loaded, train=replace(loaded.train, labels=noisy.labels, true_labels=true))
     data.check_split(with_noise.train, with_noise.n_classes, f"{loaded.name} (training)", training=True)
     held_out = data.holdout(noisy.labels, config.data.holdout, config.seed)
     return TrainingData(with_noise, noisy.record, held_out, _views(config, with_noise), inputs.describe_data(source))

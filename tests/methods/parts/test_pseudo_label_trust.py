@@ -13,7 +13,7 @@ from pars.methods.parts.pseudo_label_trust import (
     denoised_prior,
     estimated_accuracy,
     label_frequencies,
-    trust_from_counts,
+    trust,
 )
 
 
@@ -48,24 +48,24 @@ def test_counts_are_ranks_of_given_labels_among_sure_rows_and_fade() -> None:
 
 
 def test_where_nobody_voted_or_nothing_stands_out_predictions_are_trusted() -> None:
-    assert trust_from_counts(torch.zeros(10)) == 1
-    assert trust_from_counts(torch.full((10,), 7.0)) == 1
+    assert trust(torch.zeros(10)) == 1
+    assert trust(torch.full((10,), 7.0)) == 1
 
 
 @pytest.mark.parametrize("votes", [[10.0, 90.0], [10.0, 45.0, 45.0], [0.0, *[10.0] * 9]])
 def test_predictions_that_labels_contradict_are_not_trusted(votes: list[float]) -> None:
-    assert trust_from_counts(torch.tensor(votes)) == 0
+    assert trust(torch.tensor(votes)) == 0
 
 
 def test_of_two_classes_the_majority_of_labels_decides() -> None:
-    assert trust_from_counts(torch.tensor([60.0, 40.0])) == 1
-    assert trust_from_counts(torch.tensor([40.0, 60.0])) == 0
+    assert trust(torch.tensor([60.0, 40.0])) == 1
+    assert trust(torch.tensor([40.0, 60.0])) == 0
 
 
 def test_trust_is_none_at_half_wrong_and_whole_at_three_of_five_right() -> None:
-    assert trust_from_counts(ranks_of(0.3, 0.5)) == 0
-    assert trust_from_counts(ranks_of(0.9, 0.5)) == 1
-    assert 0 < trust_from_counts(torch.tensor([55.0, 45.0, 0.0, 0.0])).item() < 1
+    assert trust(ranks_of(0.3, 0.5)) == 0
+    assert trust(ranks_of(0.9, 0.5)) == 1
+    assert 0 < float(trust(torch.tensor([55.0, 45.0, 0.0, 0.0]))) < 1
 
 
 def test_untrusted_self_training_leaves_the_robust_loss_on_given_labels() -> None:

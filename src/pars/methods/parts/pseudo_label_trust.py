@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pars.lazy import torch
 from pars.losses import reduce
-from pars.method_api import Epoch, State
+from pars.method_api import State
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,23 +30,12 @@ def count_label_ranks(state: State, logits: Tensor, labels: Tensor, confident: T
     state["label_ranks"] = 0.99 * state["label_ranks"] + new
 
 
-def log_trust(epoch: Epoch) -> None:
-    """Before an epoch: log the trust and the estimated accuracy, and update the class prior if the method has one."""
-    if (counts := epoch.state.get("label_ranks")) is None:
-        return
-    if "prior" in epoch.state:
-        epoch.state["prior"] = denoised_prior(label_frequencies(epoch.given, epoch.n_classes), counts)
-    epoch.note(trust=trust_from_counts(counts), confident_accuracy=estimated_accuracy(counts))
+def trust(counts: Tensor | None) -> Tensor | float:
+    """Return the weight of self-training: 0 if at most half of the confident predictions are right, 1 from 60 % on.
 
-
-def trust(state: State) -> Tensor | float:
-    """Return the weight of self-training in 0..1; 1 for a method without counts."""
-    return trust_from_counts(state["label_ranks"]) if "label_ranks" in state else 1.0
-
-
-def trust_from_counts(counts: Tensor) -> Tensor:
-    """Return 0 if at most half of the confident predictions are right, 1 from 60 % on, linear in between."""
-    return ((estimated_accuracy(counts) - 0.5) / 0.1).clamp(0, 1)
+    Linear in between; 1 for a method without counts.
+    """
+    return 1.0 if counts is None else ((estimated_accuracy(counts) - 0.5) / 0.1).clamp(0, 1)
 
 
 def estimated_accuracy(counts: Tensor) -> Tensor:
@@ -64,7 +53,7 @@ def estimated_accuracy(counts: Tensor) -> Tensor:
 
 def raw_label_weight(state: State, logits: Tensor, labels: Tensor, confident: Tensor) -> Tensor:
     """Return the weight of given labels: from 1 without trust in self-training to their odds with full trust."""
-    return 1 - trust(state) * (1 - agreement_odds(logits, labels, confident))
+    return 1 - trust(state.get("label_ranks")) * (1 - agreement_odds(logits, labels, confident))
 
 
 def agreement_odds(logits: Tensor, labels: Tensor, confident: Tensor) -> Tensor:
