@@ -98,16 +98,20 @@ class Layout:
         """The batches of a draw, given the method's current state."""
         if name == "labeled" and draw == LABELED:
             return Order(self.labeled, self.seed, name, self.per_epoch, self.steps)
-        if callable(draw.pool):
-            pool = draw.pool(state).cpu().numpy()
-            assert np.isin(pool, self.every).all(), f"batches {name!r} would hold rows that are held out"
-        else:
-            pool = self.labeled if draw.pool == "labeled" else self.every
+        pool = self.pool(name, draw, state)
         if not len(pool):
             raise UserError(f"the method chose no rows for its batches {name!r}: nothing to train on")
         ratio = draw.ratio(state) if callable(draw.ratio) else draw.ratio
         # At least two rows each: BatchNorm needs them.
         return Order(pool, self.seed, name, max(2 * self.steps, round(ratio * self.per_epoch)), self.steps)
+
+    def pool(self, name: str, draw: Draw, state: State) -> Rows:
+        """The row numbers that a draw takes its batches from, given the method's current state."""
+        if not callable(draw.pool):
+            return self.labeled if draw.pool == "labeled" else self.every
+        pool: Rows = draw.pool(state).cpu().numpy()
+        assert np.isin(pool, self.every).all(), f"batches {name!r} would hold rows that are held out"
+        return pool
 
 
 def lay_out(labeled: Rows, every: Rows, config: TrainConfig, seed: int) -> Layout:

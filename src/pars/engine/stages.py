@@ -36,7 +36,11 @@ class ScheduledStage:
 
     def orders(self, state: State) -> dict[str, Order]:
         """The order of rows for each draw, in an epoch that begins, or is under way, with this state."""
-        return {name: self.layout.order(name, draw, state) for name, draw in self.draws.items()}
+        return {
+            name: self.layout.order(name, draw, state)
+            for name, draw in self.draws.items()
+            if not draw.optional or len(self.layout.pool(name, draw, state))
+        }
 
 
 def schedule(stages: Sequence[Stage], layout: Layout, epochs: int) -> list[ScheduledStage]:
