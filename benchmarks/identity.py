@@ -53,6 +53,7 @@ CASES = (
     Case("elr features", f"{FEATURES} --method elr"),
     Case("ssr digits", f"{DIGITS} --method ssr"),
     Case("ssr features", f"{FEATURES} --method ssr"),
+    Case("pes digits", f"{DIGITS} --method pes"),
 )
 
 

@@ -22,7 +22,7 @@ PER_EPOCH = 7 * 16  # steps of so many rows: more than there are labels
 CONFIG = TrainConfig(batch_size=16, lr=0.05, ema=0.9, steps_per_epoch=7, dynamics_every=0, evaluate_every=1000)
 ROW_FLOP = network_cost(network(), torch.from_numpy(FEW_LABELS.train.inputs[:2])).training
 # Passes over all rows in each epoch or in one, stages that cost differently, passes beside the step's, two networks.
-SEVERAL = ("pars", "co-teaching-plus", "mlnt", "md-dyr-sh", "fixmatch", "pes", "disc", "ssr+")
+SEVERAL = ("pars", "co-teaching-plus", "mlnt", "md-dyr-sh", "dividemix+", "fixmatch", "pes", "disc", "ssr+")
 PASS = NetworkCost(1 / 3, 1.0)
 ROWS = RowCounts(every=100, labeled=100, per_epoch=100, n_classes=3)
 TASK = Task(100, 3, torch.arange(100) % 3, 1)

@@ -207,6 +207,22 @@ def test_a_method_that_chooses_no_rows_is_an_error() -> None:
         make_trainer(method).run()
 
 
+def test_an_optional_draw_from_no_rows_leaves_its_batches_out() -> None:
+    seen: list[set[str]] = []
+
+    def empty_in_the_second_epoch(epoch: Epoch) -> None:
+        epoch.state["rows"] = torch.arange(0 if epoch.index == 1 else 5)
+
+    def step(at: Step) -> Losses:
+        seen.append(set(at.batches))
+        return ce(at)
+
+    draws = {"some": Draw(lambda state: state["rows"], optional=True)}
+    stage = Stage("a", 4, step, draws, empty_in_the_second_epoch)
+    make_trainer(Staged(laid=(stage,), start={"rows": torch.arange(5)}), data=toy(32)).run()
+    assert seen == [{"labeled", "some"}] * 2 + [{"labeled"}] * 2 + [{"labeled", "some"}] * 4
+
+
 def test_row_parameters_move_by_their_gradient_and_only_where_they_were_used() -> None:
     start, lr = torch.rand(60, 3, generator=torch.manual_seed(0)), 0.7
     seen: list[tuple[Tensor, Tensor, Tensor]] = []

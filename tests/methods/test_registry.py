@@ -37,6 +37,43 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         by_name("parz")
 
 
+ROWS = {  # of the tables in papers: what there is under that name
+    "Cross-Entropy": ["ce"],
+    "Bootstrap": ["bootstrap-soft", "bootstrap-hard"],
+    "F-correction": ["f-correction"],
+    "Co-teaching": ["co-teaching"],
+    "Co-teaching+": ["co-teaching-plus"],
+    "Mixup": ["mixup"],
+    "P-correction": ["pencil"],
+    "Meta-Learning": ["mlnt"],
+    "M-correction": ["m-correction"],
+    "Joint-Optim": ["joint-optim"],
+    "ELR+": ["elr+"],
+    "DivideMix": ["dividemix"],
+    "DivideMix+": ["dividemix+"],
+    "DM-AugDesc-WS-WAW": ["augdesc-ws-waw"],
+    "DM-AugDesc-WS-SAW": ["augdesc-ws-saw"],
+    "AugDesc-WS": ["augdesc-ws"],
+    "AugDesc-WS+": ["augdesc-ws+"],
+    "FixMatch": ["fixmatch"],
+    "PARS": ["pars"],
+}
+
+
+@pytest.mark.parametrize("row", [row for row, names in ROWS.items() if set(names) <= set(REGISTRY)])
+def test_a_papers_name_for_a_method_finds_it(row: str) -> None:
+    meant = " or ".join(map(repr, ROWS[row]))
+    with pytest.raises(UserError) as error:
+        by_name(row)
+    assert str(error.value).startswith(f"unknown method {row!r}; did you mean {meant}? there are: ")
+
+
+def test_no_alias_is_the_name_of_another_method() -> None:
+    for entry in REGISTRY.values():
+        for alias in entry.aliases:
+            assert REGISTRY.get(alias.lower(), entry) is entry
+
+
 def test_names_mean_what_they_say() -> None:
     assert by_name("ce") == Supervised(loss="ce")
     assert by_name("warmup", Setting("cifar100")) == Supervised(loss="10*nce+mae")

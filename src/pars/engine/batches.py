@@ -73,6 +73,8 @@ class Layout:
                 assert np.isin(pool, self.every).all(), f"batches {name!r} would hold rows that are held out"
             else:
                 pool = self.labeled if draw.pool == "labeled" else self.every
+            if not len(pool) and draw.optional:
+                continue
             if not len(pool):
                 raise UserError(f"the method chose no rows for its batches {name!r}: nothing to train on")
             ratio = draw.ratio(state) if callable(draw.ratio) else draw.ratio

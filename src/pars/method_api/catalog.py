@@ -117,6 +117,7 @@ class Entry:
     needs: tuple[str, ...] = ()  # beyond rows and labels: "noise rate (estimated if not given)", "strong views"
     differs: str = ""  # from its public code
     robust: bool = True  # made for noisy labels
+    aliases: tuple[str, ...] = ()  # what papers call it: an unknown `--method` is looked for here, too
     file: str = ""  # filled in by the registry
 
 

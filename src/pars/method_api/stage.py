@@ -32,6 +32,7 @@ class Draw:
 
     pool: Literal["labeled", "all"] | Callable[[State], Tensor]  # row numbers; one named twice is drawn twice as often
     ratio: float | Callable[[State], float] = 1.0
+    optional: bool = False  # an empty pool: no batches of this name in that epoch, instead of an error
 
 
 @dataclass(frozen=True)

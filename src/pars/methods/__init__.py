@@ -8,11 +8,13 @@ from dataclasses import replace
 from pars.errors import UserError
 from pars.method_api import Entry, Method, Recipe, Setting
 from pars.methods import (
+    augdesc,
     bootstrap,
     co_teaching,
     co_teaching_plus,
     decoupling,
     disc,
+    dividemix,
     elr,
     f_correction,
     fixmatch,
@@ -59,6 +61,8 @@ FILES = (
     mlnt,
     m_correction,
     elr,
+    dividemix,
+    augdesc,
     fixmatch,
     nlnl,
     pes,
@@ -77,10 +81,24 @@ SMALL = Setting()
 def recipe(name: str, setting: Setting = SMALL) -> Recipe:
     """The published settings of the method of that name, for a data set and its noise."""
     if name not in REGISTRY:
-        close = difflib.get_close_matches(name.lower(), REGISTRY, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
+        close = " or ".join(map(repr, similar_names(name)))
+        hint = f"did you mean {close}? " if close else ""
         raise UserError(f"unknown method {name!r}; {hint}there are: {', '.join(REGISTRY)}")
     return REGISTRY[name].recipe(setting)
+
+
+def similar_names(name: str) -> list[str]:
+    """The methods whose name, or whose name in papers, is most like this one; several where papers share a name.
+
+    >>> similar_names("elf"), similar_names("P-correction"), similar_names("Bootstrap")
+    (['selfie'], ['pencil'], ['bootstrap-soft', 'bootstrap-hard'])
+    """
+    known: dict[str, list[str]] = {}
+    for entry in REGISTRY.values():
+        for word in (entry.name, *entry.aliases):
+            known.setdefault(word.lower(), []).append(entry.name)
+    close = difflib.get_close_matches(name.lower(), known, n=1)
+    return list(dict.fromkeys(known[close[0]])) if close else []
 
 
 def by_name(name: str, setting: Setting = SMALL) -> Method:

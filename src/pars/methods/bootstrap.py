@@ -96,6 +96,7 @@ ABOUT: dict[str, Any] = {
     "year": 2014,
     "link": "https://arxiv.org/abs/1412.6596",
     "cost": 1.0,
+    "aliases": ("Bootstrap",),
 }
 ENTRIES = (
     Entry(

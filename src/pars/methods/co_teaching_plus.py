@@ -87,6 +87,7 @@ ENTRIES = (
     Entry(
         name="co-teaching-plus",
         title="Co-teaching+",
+        aliases=("Co-teaching+",),
         authors="Yu et al.",
         year=2019,
         link="https://arxiv.org/abs/1901.04215",

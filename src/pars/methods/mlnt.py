@@ -234,6 +234,7 @@ ENTRIES = (
     Entry(
         name="mlnt",
         title="Learning to Learn from Noisy Labeled Data",
+        aliases=("Meta-Learning",),
         authors="Li et al.",
         year=2019,
         link="https://arxiv.org/abs/1812.05214",

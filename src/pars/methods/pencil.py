@@ -154,6 +154,7 @@ ENTRIES = (
     Entry(
         name="pencil",
         title="PENCIL (P-correction)",
+        aliases=("P-correction",),
         authors="Yi & Wu",
         year=2019,
         link="https://arxiv.org/abs/1903.07788",

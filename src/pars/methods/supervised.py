@@ -49,6 +49,7 @@ ENTRIES = (
     Entry(
         name="ce",
         title="Cross-entropy",
+        aliases=("Cross-Entropy",),
         authors="",
         year=None,
         link="",

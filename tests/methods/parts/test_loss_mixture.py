@@ -114,6 +114,17 @@ def test_the_mixture_does_not_depend_on_scale_or_order() -> None:
     assert all(mixture.low[a] >= mixture.low[b] for a, b in combinations(losses[:10].argsort().tolist(), 2))
 
 
+def test_a_mean_of_normalized_losses_is_fitted_as_it_is() -> None:
+    """Its range is narrower than 0..1, so the variances' floor weighs more than on a normalized mean."""
+    losses = torch.tensor(two_groups(3))
+    mean = 0.2 + min_max_normalize(losses) / 4
+    wide, narrow = fit_gaussian_mixture(losses), fit_gaussian_mixture(mean, normalize=False)
+    same = fit_gaussian_mixture(losses, floor=16 * 5e-4)  # the floor is of a variance: 1/4 the range, 1/16 of it
+    assert not torch.allclose(wide.low, narrow.low, atol=1e-3)
+    assert_allclose(narrow.low, same.low, atol=1e-9)
+    assert_allclose(narrow.means, 0.2 + np.array(same.means) / 4, atol=1e-9)
+
+
 def test_normalized_losses_reach_from_0_to_1() -> None:
     assert_allclose(min_max_normalize(torch.tensor([3.0, 1.0, 2.0])), [1.0, 0.0, 0.5])
     assert_allclose(min_max_normalize(torch.tensor([3.0, 3.0])), [0.0, 0.0])

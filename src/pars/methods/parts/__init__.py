@@ -3,6 +3,7 @@
 | file | holds |
 |---|---|
 | `targets.py` | one-hot and sharpened targets, entropy, KL divergence, complementary labels |
+| `label_guessing.py` | co-refinement and co-guessing of labels by two networks |
 | `mixing.py` | mixup and MixMatch |
 | `small_loss.py` | small-loss selection: the noise rate, given or estimated, and the forget-rate schedule |
 | `loss_mixture.py` | two-component mixtures of per-row losses: Gaussian and Beta |

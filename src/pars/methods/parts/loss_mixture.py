@@ -10,11 +10,15 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
 from pars.lazy import torch
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+Array = npt.NDArray[np.float64]
 
 N_BINS = 100  # entries of the table of a Beta mixture
 _SMALLEST_GAP = 1e-3  # between the means, on losses in 0..1: closer components are one
@@ -47,29 +51,31 @@ class BetaMixture(LossMixture):
 
 
 def fit_gaussian_mixture(
-    losses: Tensor, *, iterations: int = 10, floor: float = 5e-4, tol: float = 1e-2
+    losses: Tensor, *, iterations: int = 10, floor: float = 5e-4, tol: float = 1e-2, normalize: bool = True
 ) -> LossMixture:
     """Fit two Gaussians to min-max normalized losses, as DivideMix does. Shapes: [m] -> low [m].
 
     EM starts from the best split of the sorted values (exact 2-means) and stops when the mean log-likelihood changes by
-    less than `tol`; `floor` is added to variances.
+    less than `tol`; `floor` is added to variances. `normalize` off is for losses that are normalized already, or a mean
+    of such.
 
     >>> mixture = fit_gaussian_mixture(torch.tensor([0.1, 0.2, 0.3, 2.0, 2.1]))
     >>> mixture.low.round().tolist(), mixture.degenerate
     ([1.0, 1.0, 1.0, 0.0, 0.0], False)
     """
-    x = min_max_normalize(losses)
+    # In numpy: 1.5 times as fast as in torch on a CPU (benchmarks/mixture.py); a GPU would wait for each likelihood.
+    x: Array = (min_max_normalize(losses) if normalize else losses.double()).cpu().numpy()
     high = _two_means(x)
-    weight, mean, variance = _gaussian_parameters(x, torch.stack([~high, high]).double(), floor)
+    weight, mean, variance = _gaussian_parameters(x, np.stack([~high, high]).astype(np.float64), floor)
     before = -math.inf
     for _ in range(iterations):
-        log_joint = _gaussian_log_joint(x, weight, mean, variance)
-        weight, mean, variance = _gaussian_parameters(x, log_joint.softmax(dim=0), floor)
-        likelihood = float(log_joint.logsumexp(dim=0).mean())
+        posterior, likelihood = _gaussian_posterior(x, weight, mean, variance)
+        weight, mean, variance = _gaussian_parameters(x, posterior, floor)
         if abs(likelihood - before) < tol:
             break
         before = likelihood
-    return _sorted_mixture(_gaussian_log_joint(x, weight, mean, variance).softmax(dim=0), mean, weight)
+    final, _ = _gaussian_posterior(x, weight, mean, variance)
+    return _sorted_mixture(torch.from_numpy(final).to(losses.device), mean, weight)
 
 
 def fit_beta_mixture(losses: Tensor, *, iterations: int = 10) -> BetaMixture:
@@ -129,7 +135,7 @@ def make_non_decreasing(table: Tensor, *, start: int) -> Tensor:
     return torch.cat([left, table[start + 1 :]]).cummax(dim=0).values
 
 
-def _sorted_mixture(posterior: Tensor, mean: Tensor, weight: Tensor) -> LossMixture:
+def _sorted_mixture(posterior: Tensor, mean: Tensor | Array, weight: Tensor | Array) -> LossMixture:
     """Return the mixture with its components sorted by mean. Shapes: posterior [2, m], mean [2], weight [2]."""
     low = int(mean.argmin())
     return LossMixture(
@@ -139,29 +145,34 @@ def _sorted_mixture(posterior: Tensor, mean: Tensor, weight: Tensor) -> LossMixt
     )
 
 
-def _gaussian_parameters(x: Tensor, posterior: Tensor, floor: float) -> tuple[Tensor, Tensor, Tensor]:
+def _gaussian_parameters(x: Array, posterior: Array, floor: float) -> tuple[Array, Array, Array]:
     """M-step: weights, means and variances [2], from values [m] and posterior [2, m]."""
-    count = posterior.sum(dim=1) + 1e-12
+    count = posterior.sum(axis=1) + 1e-12
     mean = (posterior @ x) / count
-    variance = ((x - mean[:, None]) ** 2 * posterior).sum(dim=1) / count + floor
+    variance = ((x - mean[:, None]) ** 2 * posterior).sum(axis=1) / count + floor
     return count / count.sum(), mean, variance
 
 
-def _gaussian_log_joint(x: Tensor, weight: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-    """E-step: log(weight · density), [2, m]."""
+def _gaussian_posterior(x: Array, weight: Array, mean: Array, variance: Array) -> tuple[Array, float]:
+    """E-step: the posterior [2, m], and the mean log-likelihood."""
     square = (x - mean[:, None]) ** 2 / variance[:, None]
-    return weight.log()[:, None] - 0.5 * (square + (2 * math.pi * variance).log()[:, None])
+    log_joint = (np.log(weight) - 0.5 * np.log(2 * math.pi * variance))[:, None] - 0.5 * square
+    largest = log_joint.max(axis=0)
+    joint = np.exp(log_joint - largest)
+    total = joint.sum(axis=0)
+    return joint / total, float((np.log(total) + largest).mean())
 
 
-def _two_means(x: Tensor) -> Tensor:
+def _two_means(x: Array) -> npt.NDArray[np.bool_]:
     """Return the mask of the upper of two clusters with the least sum of squares: a split of the sorted values."""
-    order = x.sort().values
-    n = torch.arange(1, len(x), dtype=x.dtype, device=x.device)
+    order = np.sort(x)
+    n = np.arange(1, len(x))
     if not len(n):
-        return torch.zeros_like(x, dtype=torch.bool)
-    below, total = order.cumsum(0)[:-1], order.sum()
+        return np.zeros(len(x), dtype=bool)
+    below, total = order.cumsum()[:-1], order.sum()
     between = below**2 / n + (total - below) ** 2 / (len(x) - n)  # the larger, the tighter both clusters
-    return x > order[int(between.argmax())]
+    upper: npt.NDArray[np.bool_] = x > order[int(between.argmax())]
+    return upper
 
 
 def to_unit_interval(losses: Tensor, bounds: Tensor) -> Tensor:

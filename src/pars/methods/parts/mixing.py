@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pars.lazy import torch
-from pars.losses import cross_entropy, reduce
+from pars.losses import class_balance, cross_entropy, reduce
 from pars.method_api import Network, Step
 from pars.methods.parts.targets import one_hot
 
@@ -62,6 +62,10 @@ class MixMatchBatch:
         p = self.logits[self.n_labeled :].float().softmax(dim=1)
         return reduce.mean(((p - self.targets[self.n_labeled :]) ** 2).mean(dim=1))
 
+    def class_balance(self) -> Tensor:
+        """Return Σ_k π_k log(π_k / h_k), π uniform and h the mean prediction over all rows."""
+        return class_balance(reduce.mean_probabilities(self.logits.float().softmax(dim=1)))
+
 
 def mixmatch(
     step: Step,
@@ -72,12 +76,16 @@ def mixmatch(
     unlabeled_targets: Tensor,
     *,
     alpha: float,
+    labeled_only: bool = False,
 ) -> MixMatchBatch:
     """Mix the views [x, x', u, u'] and their targets over the whole batch, λ ~ Beta(α, α) and at least 1/2.
 
-    Shapes: views of B labeled and U unlabeled rows, targets [B, K] and [U, K]. One forward in training mode.
+    Shapes: views of B labeled and U unlabeled rows, targets [B, K] and [U, K]; U may be 0. One forward in training
+    mode. `labeled_only`: unlabeled rows are partners, but are not passed themselves.
     """
     views = torch.cat([*labeled, *unlabeled])
     targets = torch.cat([labeled_targets] * len(labeled) + [unlabeled_targets] * len(unlabeled))
     mix = draw_mix(step, len(views), alpha, mostly_first=True)
-    return MixMatchBatch(net(mix(views)), mix(targets), len(labeled) * len(labeled_targets))
+    n_labeled = len(labeled) * len(labeled_targets)
+    end = n_labeled if labeled_only else len(views)
+    return MixMatchBatch(net(mix(views)[:end]), mix(targets)[:end], n_labeled)
