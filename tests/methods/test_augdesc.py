@@ -87,7 +87,8 @@ def test_published_settings() -> None:
         recipe = published(Setting(data, NoiseConfig(kind=kind, rate=rate)), warm_up_view=warm_up_view)
         epochs, (share,) = recipe.train["epochs"].value, recipe.train["milestones"].value
         assert recipe.train["epochs"].source == "code"
-        assert {cited.source for cited in recipe.method.values()} == {"code", "paper"}
+        assert {name for name, cited in recipe.method.items() if cited.source == "ours"} == {"confidence_penalty"}
+        assert recipe.method["confidence_penalty"].value == (1 if kind == "asymmetric" else 0)
         assert recipe.views["policy"].value == "cifar10"
         return epochs, round(share * epochs)
 

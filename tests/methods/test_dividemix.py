@@ -352,6 +352,8 @@ def test_published_settings() -> None:
     assert (build("cifar10", "symmetric", 0.5).warm_up, build("cifar100", "symmetric", 0.5).warm_up) == (10, 30)
     recipe = published(Setting("cifar10", NoiseConfig(kind="symmetric", rate=0.5)))
     assert {cited.source for cited in recipe.method.values()} == {"code", "issue", "paper"}
+    most_wrong = published(Setting("cifar10", NoiseConfig(kind="symmetric", rate=0.9))).method
+    assert [name for name, cited in most_wrong.items() if cited.source == "issue"] == ["lambda_u", "p_threshold"]
     train = {name: cited.value for name, cited in recipe.train.items()}
     assert (train["epochs"], train["milestones"], train["lr"], train["weight_decay"]) == (301, (150 / 301,), 0.02, 5e-4)
     assert published(Setting("cifar10", NoiseConfig(kind="symmetric", rate=0.4))).method["lambda_u"].source == "ours"

@@ -51,7 +51,9 @@ def published(setting: Setting, *, warm_up_view: StepView = "weak", use_unlabele
         AugDesc,
         method=method
         | {"analysis_view": code("plain"), "guess_view": paper("weak"), "descent_view": paper("strong")}
-        | published_method(setting, epochs, ratio=1.0, weight_from=code),
+        | published_method(setting, epochs, ratio=1.0, answered_in=code)
+        # The presets do not have it; the code is a fork of DivideMix.
+        | {"confidence_penalty": ours(1.0 if setting.asymmetric else 0.0)},
         train=train,
         views={"strong": code("autoaugment"), "policy": code("cifar10")},  # on CIFAR-100, too
     )

@@ -219,24 +219,24 @@ def unlabeled_weight(setting: Setting, cite: Callable[[Any], Cited]) -> Cited:
     return cite(value) if is_published(setting) else ours(value)
 
 
-def by_noise(setting: Setting, weight_from: Callable[[Any], Cited]) -> dict[str, Cited]:
-    """What varies with the noise."""
+def by_noise(setting: Setting, answered_in: Callable[[Any], Cited]) -> dict[str, Cited]:
+    """What varies with the noise; `answered_in`: where the values come from that are no default of the code."""
     cite = code if is_published(setting) else ours
     most_wrong = not setting.asymmetric and nearest_rate(setting) == 0.9
     return {
-        "lambda_u": unlabeled_weight(setting, weight_from),
-        "p_threshold": cite(0.6 if most_wrong else 0.5),
+        "lambda_u": unlabeled_weight(setting, answered_in),
+        "p_threshold": (answered_in if is_published(setting) else ours)(0.6) if most_wrong else cite(0.5),
         "loss_epochs": cite(5 if most_wrong else 1),
         "confidence_penalty": cite(1.0 if setting.asymmetric else 0.0),
     }
 
 
 def published_method(
-    setting: Setting, epochs: int, *, ratio: float, weight_from: Callable[[Any], Cited]
+    setting: Setting, epochs: int, *, ratio: float, answered_in: Callable[[Any], Cited]
 ) -> dict[str, Cited]:
     """Fields of the method on CIFAR; AugDesc has the same but for the batches."""
     warm_up = 30 if setting.data == "cifar100" else 10
-    return by_noise(setting, weight_from) | {
+    return by_noise(setting, answered_in) | {
         "lambda_r": code(1.0),
         "ramp": code(16 / (epochs - warm_up)),
         "T": code(0.5),
@@ -264,8 +264,8 @@ def published(setting: Setting, *, use_unlabeled: bool = False) -> Recipe:
     if setting.data == "small":
         return Recipe(DivideMix, method=method)
     epochs = 301  # the public loop has one more than its 300
-    # λ_u is no default of the public code: its author has given it in issues #10, #46 and #50.
-    method |= published_method(setting, epochs, ratio=0.5, weight_from=issue)
+    # λ_u, and p_threshold at 90 %, are no defaults of the public code: they are in issues #10, #46 and #50.
+    method |= published_method(setting, epochs, ratio=0.5, answered_in=issue)
     return Recipe(DivideMix, method=method, train=published_train(epochs, 150))
 
 
