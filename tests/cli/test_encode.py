@@ -159,7 +159,7 @@ def test_ctrl_c_stops_and_the_same_command_goes_on(
     running.send_signal(signal.SIGINT)
     _, err = running.communicate(timeout=60)
     assert running.returncode == 130, err
-    assert "the same command goes on with it" in err
+    assert "Run the same command again to resume" in err
     assert 0 < json.loads(done.read_text())["x"] < 600
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     assert pars(*args) == 0

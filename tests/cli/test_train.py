@@ -203,7 +203,7 @@ def test_a_run_stopped_by_a_signal_is_resumed_to_the_same_bytes(
     assert stopped.returncode == code, err
     assert out == ""
     assert "Traceback" not in err
-    assert err.endswith(f"stopped and saved; go on with: pars resume {tmp_path / 'stopped'}\n")
+    assert err.endswith(f"Stopped and saved. Resume with: pars resume {tmp_path / 'stopped'}\n")
     assert not (tmp_path / "stopped" / "result.json").exists()
     assert pars("resume", tmp_path / "stopped") == 0
     assert pars(*train, tmp_path / "whole") == 0

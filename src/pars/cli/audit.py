@@ -31,7 +31,10 @@ def command(args: Sequence[str]) -> int:
     parser.add_argument("--out", type=Path, help="folder for the files (default: RUN/audit)")
     parser.add_argument("--format", default="csv", help=f"files to write, with commas: {', '.join(audit.FORMATS)}")
     parser.add_argument(
-        "--top", type=int, metavar="N", help="rows to show, and to export for annotators (default: those called wrong)"
+        "--top",
+        type=int,
+        metavar="N",
+        help="rows to show, and to export for annotators (default: those flagged as wrong)",
     )
     parser.add_argument(
         "--neighbors", action="store_true", help="ask each row's nearest neighbors, too; needs the run's data"
@@ -83,16 +86,16 @@ def overview(report: AuditReport, top: int, content: Content | None = None) -> G
     """The whole in a few lines, then the most suspect rows."""
     review = report.review()
     rate = f"{100 * report.noise_rate:.1f} %"
-    between = f"plausibly {100 * report.noise_rate_low:.1f} to {100 * report.noise_rate_high:.1f} %"
-    lines = [f"{rate} of {report.n_labeled} labels are wrong ({between})"]
+    between = f"plausible range {100 * report.noise_rate_low:.1f} to {100 * report.noise_rate_high:.1f} %"
+    lines = [f"Estimated noise rate: {rate} of {report.n_labeled} labels ({between})."]
     if len(review):
         precision, recall = f"{100 * review.expected_precision:.0f} %", f"{100 * review.expected_recall:.0f} %"
-        lines.append(f"{len(review)} rows are called wrong: expect {precision} of them to be; {recall} of all wrong")
+        lines.append(f"{len(review)} are flagged as wrong: expected precision {precision}, expected recall {recall}.")
     if report.confused:
         pairs = [f"{pair.true} as {pair.given} ({pair.expected_rows:.0f})" for pair in report.confused[:5]]
-        lines.append(f"most confused: {', '.join(pairs)}")
+        lines.append(f"Most confused: {', '.join(pairs)}")
     lines += [f"warning: {words}" for words in report.warnings]
-    lines.append("check before you delete: of a test set, never drop flagged rows unseen")
+    lines.append("Check flagged rows before you delete them. Never drop flagged rows of a test set unchecked.")
     return Group(*(Text(line) for line in lines), suspects_table(report, top, content))
 
 

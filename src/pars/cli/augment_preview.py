@@ -72,7 +72,7 @@ def images(source: str, root: str | None, first: int, count: int) -> Pixels:
         return data.read_image(Path(source))[None]
     rows = data.load_rows(source, root=root, split="train", labels=False)
     if not rows.is_image:
-        raise UserError(f"{source}: rows are feature vectors of {rows.inputs.shape[1]}; only images can be looked at")
+        raise UserError(f"{source}: rows are feature vectors of {rows.inputs.shape[1]}; only images have a preview")
     if not 0 <= first < len(rows):
         raise UserError(f"--first is {first}, but {source} has rows 0 to {len(rows) - 1}")
     return np.asarray(rows.inputs[first : first + count], dtype=np.uint8)

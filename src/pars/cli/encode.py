@@ -75,7 +75,7 @@ def command(args: Sequence[str]) -> int:
             if not finished:
                 raise Interrupted
     except Interrupted as stop:
-        say(f"stopped; what is done is in {work}, and the same command goes on with it")
+        say(f"Stopped. Finished shards are in {work}. Run the same command again to resume.")
         return stop.exit_code
     result = {
         "out": str(options.out),

@@ -12,19 +12,19 @@ from pars.cli.output import give_up_stdout, open_streams, printable, say
 from pars.errors import UserError
 
 COMMANDS = {
-    "demo": "plain training, the robust warm-up and PARS side by side on digits with half of the labels wrong",
+    "demo": "cross-entropy, the robust loss and PARS on digits with half of the labels wrong",
     "train": "train from a preset, a TOML file and flags",
     "fit": "train on a table, list its wrong labels, and say whether robust training helped",
     "selftest": "flip some of a table's labels on purpose, and see how many are found",
-    "compare": "several methods on the same data at the same counted cost: a table, accuracy over FLOP",
-    "resume": "go on with a run that was stopped",
+    "compare": "compare methods on the same data at equal, counted cost: a table and accuracy over FLOP",
+    "resume": "resume a run that was interrupted",
     "evaluate": "accuracy of a run's network on labeled rows",
     "predict": "labels and confidences for rows, as CSV",
     "audit": "which labels of a run's data are wrong, and what they should be; writes the list",
     "inspect": "what a run trained, its curves and its selection; writes the plots",
     "encode": "frozen features of texts and images, with views of every row, to train on",
-    "methods": "what `pars train --method NAME` can be: papers, needs, relative cost",
-    "augment-preview": "a picture of what the network sees: weak and strong views of some images",
+    "methods": "list the methods: papers, requirements, relative cost",
+    "augment-preview": "a contact sheet of weak and strong views of some images",
 }
 OUTPUT_FAILED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 

@@ -69,19 +69,19 @@ def show(as_json: bool, value: Any, text: Callable[[], RenderableType]) -> None:
 
 
 def stoppable(work: Callable[[], int], run: Path) -> int:
-    """Run `work`; when it is stopped or the disk is full, say how to go on. The folder is in order by then."""
+    """Run `work`; if it is interrupted or the disk is full, say how to resume. The folder is consistent by then."""
     from pars.engine import Interrupted, RunFolder
     from pars.files import NoSpace
 
     try:
         return work()
     except Interrupted as stop:
-        say(f"stopped and saved; go on with: pars resume {run}")
+        say(f"Stopped and saved. Resume with: pars resume {run}")
         return stop.exit_code
     except KeyboardInterrupt:
         if not RunFolder(run).config.exists():
             raise
-        say(f"stopped at once, not saved since the last checkpoint; go on with: pars resume {run}")
+        say(f"Stopped without saving; the last checkpoint is kept. Resume with: pars resume {run}")
         return 130
     except NoSpace as error:
         if not RunFolder(run).config.exists():
