@@ -34,7 +34,7 @@ def command(args: Sequence[str]) -> int:
         "--top",
         type=int,
         metavar="N",
-        help="rows to show, and to export for annotators (default: those flagged as wrong)",
+        help="rows to show and to export for annotators (default: the flagged ones)",
     )
     parser.add_argument(
         "--neighbors", action="store_true", help="ask each row's nearest neighbors, too; needs the run's data"
