@@ -38,3 +38,10 @@ def test_the_ramp_starts_low_and_never_passes_the_decay() -> None:
     assert max(decays) == decays[-1] == 0.99
     assert decays == sorted(decays)
     assert ema_decay(0, decay=0.99, ramp=False) == 0.99
+
+
+def test_a_growing_decay_is_at_its_value_when_its_steps_are_over() -> None:
+    """As in ELR+: 0.997·exp(-5(1-t/40000)²), from 0.0067 on."""
+    decays = [ema_decay(step, decay=0.997, ramp=False, growth=40_000) for step in range(0, 60_000, 10_000)]
+    expected = [0.997 * 2.718281828**exponent for exponent in (-5, -45 / 16, -5 / 4, -5 / 16, 0, 0)]
+    assert_allclose(decays, expected, rtol=1e-6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,11 +21,12 @@ from pars.method_api import Network, Stage
 
 @dataclass(frozen=True)
 class Curve:
-    """Where a stage's learning rate begins and ends, in steps of the run; and where its averages begin."""
+    """Where a stage's learning rate begins and ends, in steps of the run; where its averages begin; the run's steps."""
 
     first: int
     total: int
     averaged_from: int
+    run: int
 
 
 class Learner:
@@ -78,7 +80,8 @@ class Learner:
         self.optimizer.step()
         self.updating += self._update_flop
         self.optimizer.zero_grad(set_to_none=True)
-        decay = ema_decay(step - curve.averaged_from, decay=config.ema, ramp=config.ema_ramp)
+        growth = config.ema_growth * curve.run
+        decay = ema_decay(step - curve.averaged_from, decay=config.ema, ramp=config.ema_ramp, growth=growth)
         update_average(self._averaged, self._parameters, decay)
 
     @property
@@ -124,8 +127,16 @@ def make_average(module: nn.Module) -> nn.Module:
     return average.requires_grad_(False)
 
 
-def ema_decay(step: int, *, decay: float, ramp: bool) -> float:
-    """The decay of the average in step `step` (from 0). A ramp lets the average follow the first, fast steps."""
+def ema_decay(step: int, *, decay: float, ramp: bool, growth: float = 0.0) -> float:
+    """The decay of the average in step `step` (from 0). A ramp lets the average follow the first, fast steps.
+
+    growth: the number of steps over which the decay grows as exp(-5(1-u)²), u from 0 to 1, as in mean teachers.
+
+    >>> [round(ema_decay(step, decay=0.997, ramp=False, growth=40_000), 4) for step in (0, 20_000, 40_000)]
+    [0.0067, 0.2856, 0.997]
+    """
+    if growth:
+        decay *= math.exp(-5 * (1 - min(1.0, step / growth)) ** 2)
     return min(decay, (1 + step) / (10 + step)) if ramp else decay
 
 

@@ -193,7 +193,7 @@ class Trainer:
         first, own = scheduled.first_epoch * self.steps, scheduled.stage.has_own_curve
         averaged_from = first if scheduled.stage.restart == "all" else 0
         total = scheduled.stage.epochs * self.steps if own else self.runner.total_steps
-        return Curve(first if own else 0, total, averaged_from)
+        return Curve(first if own else 0, total, averaged_from, self.runner.total_steps)
 
     def _finish_epoch(self, scheduled: ScheduledStage) -> dict[str, Any]:
         """Evaluate, log, save: in this order, so that a kill in between repeats the epoch, never skips it."""
