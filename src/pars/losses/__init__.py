@@ -7,6 +7,7 @@
 | `mae` | `mae` | Ghosh et al. 2017 |
 | `rce(A)`, `sce(alpha,beta,A)` | `rce`, `sce` | Wang et al. 2019 |
 | `gce(q)` | `gce` | Zhang & Sabuncu 2018 |
+| `imae(T)` | `imae` | Wang et al. 2019 |
 | `nce`, `nfl(gamma)` | `nce`, `nfl` | Ma et al. 2020 |
 | – | `positive_learning`, `negative_learning` | Kim et al. 2019 |
 | – | `class_balance` | Tanaka et al. 2018 |
@@ -18,6 +19,7 @@ from pars.losses.balance import class_balance
 from pars.losses.bounded import gce, mae, rce, sce
 from pars.losses.complementary import negative_learning, positive_learning
 from pars.losses.cross_entropy import cross_entropy, focal
+from pars.losses.imae import imae
 from pars.losses.normalized import nce, nfl
 from pars.losses.reduce import mean, mean_probabilities
 from pars.losses.spec import BASE_LOSSES, Loss, parse
@@ -29,6 +31,7 @@ __all__ = [
     "cross_entropy",
     "focal",
     "gce",
+    "imae",
     "mae",
     "mean",
     "mean_probabilities",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from pars.errors import UserError
 from pars.losses.bounded import check_gce, check_rce, check_sce, gce, mae, rce, sce
 from pars.losses.cross_entropy import check_gamma, cross_entropy, focal
+from pars.losses.imae import check_imae, imae
 from pars.losses.normalized import nce, nfl
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ BASE_LOSSES: dict[str, Callable[..., Tensor]] = {
     "ce": cross_entropy,
     "focal": focal,
     "gce": gce,
+    "imae": imae,
     "mae": mae,
     "nce": nce,
     "nfl": nfl,
@@ -36,6 +38,7 @@ BASE_LOSSES: dict[str, Callable[..., Tensor]] = {
 PARAMETER_CHECKS: dict[str, Callable[..., None]] = {
     "focal": functools.partial(check_gamma, "focal"),
     "gce": check_gce,
+    "imae": check_imae,
     "nfl": functools.partial(check_gamma, "nfl"),
     "rce": check_rce,
     "sce": check_sce,
