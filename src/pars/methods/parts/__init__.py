@@ -8,6 +8,7 @@
 | `loss_mixture.py` | two-component mixtures of per-row losses: Gaussian and Beta |
 | `class_balance.py` | class-balanced oversampling and nearest-neighbor votes |
 | `prediction_history.py` | per-row predictions of earlier epochs: the last ten, or a moving average |
+| `believed_labels.py` | given labels that the network has come to believe, and NLNL's semi-supervised finish |
 | `gradient_norm_sampling.py` | rows drawn in proportion to the gradient norm of their loss |
 | `pseudo_label_trust.py` | the weight of pseudo-labels, estimated from noisy labels |
 """

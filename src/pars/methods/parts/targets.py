@@ -69,3 +69,10 @@ def draw_complements(step: Step, labels: Tensor, n_classes: int, draws: int) -> 
 def draw_complement(step: Step, labels: Tensor, n_classes: int) -> Tensor:
     """Draw one complementary label per row. Shapes: [B] -> [B]."""
     return draw_complements(step, labels, n_classes, 1)[:, 0]
+
+
+def complement_counts(step: Step, labels: Tensor, n_classes: int, draws: int) -> Tensor:
+    """Draw complementary labels and count them by class. Shapes: [B] -> [B, K], float32."""
+    drawn = draw_complements(step, labels, n_classes, draws)
+    counts = torch.zeros(len(labels), n_classes, device=labels.device)
+    return counts.scatter_add_(1, drawn, torch.ones_like(drawn, dtype=torch.float32))
