@@ -149,7 +149,7 @@ def test_a_restored_optimizer_takes_the_same_steps(changes: dict[str, Any]) -> N
     def step(learner: Learner, n: int) -> None:
         for index in range(n):
             torch.autograd.backward(learner.net.module(torch.full((2, 3), index + 1.0)).square().mean())
-            learner.update(index, Curve(0, 3, 0))
+            learner.update(index, Curve(0, 3, 0, 3))
 
     straight, resumed = make(), make()
     step(straight, 3)

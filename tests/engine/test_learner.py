@@ -139,7 +139,7 @@ def test_averages_match_a_naive_loop_in_float64(decay: float, ramp: bool) -> Non
         for p in module.parameters():
             p.grad = torch.randn_like(p)
         module(torch.randn(8, 4))  # moves BatchNorm's buffers
-        learner.update(t, Curve(0, 60, 0))
+        learner.update(t, Curve(0, 60, 0, 60))
         m = min(decay, (1 + t) / (10 + t)) if ramp else decay
         for name, p in module.named_parameters():
             expected[name] = m * expected[name] + (1 - m) * p.detach().double().numpy()
@@ -149,12 +149,12 @@ def test_averages_match_a_naive_loop_in_float64(decay: float, ramp: bool) -> Non
     assert dict(average.named_buffers())["1.num_batches_tracked"] == 0  # they are calibrated, not averaged
 
 
-def decay_at(step: int, *, ramp: bool, averaged_from: int = 0) -> float:
+def decay_at(step: int, *, ramp: bool, averaged_from: int = 0, growth: float = 0.0) -> float:
     """What is left of an average of 1 when the weights are 0."""
-    learner = Learner(nn.Linear(4, 2).double(), TrainConfig(ema=0.99, ema_ramp=ramp), ROWS.double())
+    learner = Learner(nn.Linear(4, 2).double(), TrainConfig(ema=0.99, ema_ramp=ramp, ema_growth=growth), ROWS.double())
     nn.init.zeros_(learner.net.module.weight)  # type: ignore[arg-type]
     nn.init.ones_(learner.net.average.weight)  # type: ignore[arg-type]
-    learner.update(step, Curve(0, 2000, averaged_from))
+    learner.update(step, Curve(0, 2000, averaged_from, 2000))
     return float(learner.net.average.weight[0, 0])  # type: ignore[index]
 
 
@@ -166,3 +166,10 @@ def test_the_ramp_starts_low_and_never_passes_the_decay() -> None:
     assert decays == sorted(decays)
     assert decay_at(0, ramp=False) == pytest.approx(0.99)
     assert decay_at(50, ramp=True, averaged_from=50) == pytest.approx(0.1)  # it begins anew with fresh weights
+
+
+def test_a_growing_decay_is_at_its_value_when_its_steps_are_over() -> None:
+    """As in ELR+: m·exp(-5(1-t/1000)²) over half of 2000 steps."""
+    decays = [decay_at(step, ramp=False, growth=0.5) for step in (0, 250, 500, 750, 1000, 1999)]
+    expected = [0.99 * 2.718281828**exponent for exponent in (-5, -45 / 16, -5 / 4, -5 / 16, 0, 0)]
+    assert_allclose(decays, expected, rtol=1e-6)

@@ -56,11 +56,12 @@ def test_texts_survive_a_round_trip(loss: Loss) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("ncee+mae", r"no loss 'ncee'.*gce, mae, nce"),
+        ("ncee+mae", r"no loss 'ncee'.*gce, imae, mae, nce"),
         ("gce(p=0.7)", r"gce has no parameter 'p'.*it has: q"),
         ("mae(q=1)", r"mae has no parameter 'q'; it has none"),
         ("gce(q=abc)", r"q must be a number, not 'abc'"),
         ("gce(q=2)", r"gce: q must be in \(0, 1\], not 2"),
+        ("imae(T=-1)", r"imae: T must be a number from 0 to 40, not -1"),
         ("gce(0.7)", r"'0.7' is not of the form parameter=value"),
         ("sce(A=-4,A=-5)", r"given twice"),
         ("rce(A=nan)", r"A must be a finite number"),

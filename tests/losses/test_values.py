@@ -16,6 +16,7 @@ from pars.losses import (
     cross_entropy,
     focal,
     gce,
+    imae,
     mae,
     nce,
     negative_learning,
@@ -115,6 +116,31 @@ def test_gce_matches_its_definition(batch: tuple[Tensor, Tensor], q: float) -> N
 def test_gce_runs_from_cross_entropy_to_mae(batch: tuple[Tensor, Tensor]) -> None:
     assert_allclose(gce(*batch, q=1e-6), cross_entropy(*batch), rtol=1e-4)
     assert_allclose(gce(*batch, q=1), mae(*batch), rtol=1e-6)
+
+
+@given(batch=batches(), T=st.floats(0, 16))
+@deterministic
+def test_the_gradient_of_imae_is_its_definition(batch: tuple[Tensor, Tensor], T: float) -> None:
+    """-w/2 at the label's logit, w/2 · p_j / (1 - p_y) at the others, w = exp(T p_y (1 - p_y))."""
+    logits, labels = batch
+    logits.requires_grad_()
+    (gradient,) = torch.autograd.grad(imae(logits, labels, T=T).sum(), logits)
+    p, p_y = probabilities(logits), p_label(logits, labels)
+    w = np.exp(T * p_y * (1 - p_y))
+    expected = w[:, None] / 2 * p / (1 - p_y)[:, None]
+    expected[np.arange(len(p)), labels.numpy()] = -w / 2
+    compared = p_y < 0.999  # above, float32 has few digits of 1 - p_y
+    assert_allclose(gradient.numpy()[compared], expected[compared], rtol=2e-3, atol=1e-5)
+
+
+def test_imae_is_cross_entropy_with_a_weight_that_has_no_gradient() -> None:
+    """Neither w·CE nor w·MAE: the norm of the gradient is w itself, 1 at both ends and e^(T/4) halfway."""
+    p_y = torch.tensor([1e-6, 0.5, 0.9, 0.999])
+    logits = torch.stack([p_y.log(), (1 - p_y).log()], dim=1).requires_grad_()
+    labels = torch.zeros(4, dtype=torch.int64)
+    (gradient,) = torch.autograd.grad(imae(logits, labels).sum(), logits)
+    assert_allclose(gradient.abs().sum(1), (8 * p_y * (1 - p_y)).exp(), rtol=2e-3)
+    assert_allclose(gradient.abs().sum(1)[1], np.e**2, rtol=1e-5)
 
 
 @given(batch=batches(), gamma=st.floats(0, 5))

@@ -18,7 +18,7 @@ from pars.engine import TrainConfig
 from pars.errors import UserError
 from pars.method_api import Epoch, Setting, Sweep, Task
 from pars.methods import Supervised
-from pars.methods.f_correction import ENTRIES, LossCorrection, anchored
+from pars.methods.f_correction import ENTRIES, LossCorrection
 
 CONFIG = TrainConfig(epochs=3, batch_size=16, lr=0.1, ema=0.9)
 T4 = np.array([[0.7, 0.1, 0.2, 0.0], [0.0, 0.6, 0.1, 0.3], [0.25, 0.0, 0.75, 0.0], [0.1, 0.1, 0.1, 0.7]])
@@ -116,23 +116,6 @@ def test_known_matrices_are_those_of_the_noise() -> None:
     assert_allclose(symmetric, np.full((4, 4), 0.1) + 0.6 * np.eye(4), rtol=1e-6)
     pair = state_of(LossCorrection(transition="pair", noise_rate=0.2), labels)["transition"]
     assert_allclose(pair, 0.8 * np.eye(4) + 0.2 * np.eye(4)[[1, 2, 3, 0]], rtol=1e-6)
-
-
-def test_anchors_are_the_rows_surest_of_a_class_but_for_the_outliers() -> None:
-    predictions = np.random.default_rng(0).dirichlet(np.full(5, 0.3), size=400)
-    found = anchored(torch.tensor(predictions, dtype=torch.float32), 0.03).numpy()
-    surest = anchored(torch.tensor(predictions, dtype=torch.float32), 0.0).numpy()
-    for k in range(5):
-        column = predictions[:, k]
-        limit = np.percentile(column, 97)
-        candidates = [i for i in range(400) if column[i] < limit]
-        # Passing over the outliers of one class must not empty them for the next: the row is the whole prediction.
-        assert_allclose(found[k], predictions[max(candidates, key=lambda i: column[i])], atol=1e-6)
-        assert_allclose(surest[k], predictions[column.argmax()], atol=1e-6)
-
-
-def test_predictions_that_are_all_the_same_give_a_matrix_nevertheless() -> None:
-    assert_allclose(anchored(torch.full((7, 2), 0.5), 0.03), np.full((2, 2), 0.5))
 
 
 def test_the_first_stage_averages_predictions() -> None:

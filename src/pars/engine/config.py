@@ -35,6 +35,7 @@ class TrainConfig:
     grad_clip: float | None = None  # largest gradient norm
     ema: float = 0.999  # decay of the averaged weights
     ema_ramp: bool = False  # smaller decay in the first steps, (1+t)/(10+t), for short runs
+    ema_growth: float = 0.0  # share of the run over which the decay grows to `ema`, as exp(-5(1-u)²); 0 = none
     select: CheckpointRule = "last"
     """Which checkpoint of the averaged weights the run ends with: the last one, or, by held-out given labels, that of
     an earlier stage's end if it was clearly better, or that of the best evaluated epoch. The latter two need
@@ -58,7 +59,7 @@ class TrainConfig:
             if not 0 <= getattr(self, name) <= LARGEST_RATE:
                 expected = f"expected a number of at least 0 and at most {LARGEST_RATE:g}"
                 raise UserError(f"train.{name} is {getattr(self, name)}, {expected}")
-        for name in ("floor", "gamma", "decay_from"):
+        for name in ("floor", "gamma", "decay_from", "ema_growth"):
             if not 0 <= getattr(self, name) <= 1:
                 raise UserError(f"train.{name} is {getattr(self, name)}, expected a number from 0 to 1")
         if not all(0 <= milestone <= 1 for milestone in self.milestones):

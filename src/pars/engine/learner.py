@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,11 +25,12 @@ PFLOP = 1e15
 
 @dataclass(frozen=True)
 class Curve:
-    """Where a stage's learning rate begins and ends, in steps of the run; and where its averages begin."""
+    """Where a stage's learning rate begins and ends, in steps of the run; where its averages begin; the run's steps."""
 
     first: int
     total: int
     averaged_from: int
+    run: int
 
 
 class Learner:
@@ -89,9 +91,10 @@ class Learner:
         self.optimizer.step()
         self.updating += self._update_flop
         self.optimizer.zero_grad(set_to_none=True)
-        decay = config.ema
+        decay, since = config.ema, step - curve.averaged_from
+        if config.ema_growth:  # as in mean teachers
+            decay *= math.exp(-5 * (1 - min(1.0, since / (config.ema_growth * curve.run))) ** 2)
         if config.ema_ramp:  # lets the average follow the first, fast steps
-            since = step - curve.averaged_from
             decay = min(decay, (1 + since) / (10 + since))
         with torch.no_grad():
             torch._foreach_lerp_(self._averaged, self._parameters, 1 - decay)

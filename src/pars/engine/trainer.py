@@ -187,9 +187,9 @@ class Trainer:
         stage, first = scheduled.stage, scheduled.first_epoch * self.steps
         averaged_from = first if stage.restart == "all" else 0
         if stage.own_curve or stage.train:
-            curve = Curve(first, stage.epochs * self.steps, averaged_from)
+            curve = Curve(first, stage.epochs * self.steps, averaged_from, self.runner.total_steps)
         else:
-            curve = Curve(0, self.runner.total_steps, averaged_from)
+            curve = Curve(0, self.runner.total_steps, averaged_from, self.runner.total_steps)
         for learner in self.learners:
             learner.update(self.epoch * self.steps + self.step, curve)
         self.meter.add_step(losses, step.selections)

@@ -7,6 +7,7 @@
 | `mae` | `mae` | Ghosh et al. 2017 |
 | `rce(A)`, `sce(alpha,beta,A)` | `rce`, `sce` | Wang et al. 2019 |
 | `gce(q)` | `gce` | Zhang & Sabuncu 2018 |
+| `imae(T)` | `imae` | Wang et al. 2019 |
 | `nce`, `nfl(gamma)` | `nce`, `nfl` | Ma et al. 2020 |
 | – | `positive_learning`, `negative_learning` | Kim et al. 2019 |
 | – | `class_balance` | Tanaka et al. 2018 |
@@ -19,6 +20,7 @@ from pars.losses.functions import (
     cross_entropy,
     focal,
     gce,
+    imae,
     mae,
     nce,
     negative_learning,
@@ -37,6 +39,7 @@ __all__ = [
     "cross_entropy",
     "focal",
     "gce",
+    "imae",
     "mae",
     "mean",
     "mean_probabilities",

@@ -44,11 +44,22 @@ class ELR(Method):
         step.record_selection("agrees", step.batch, logits, t.argmax(dim=1) == labels)
         losses = {"ce": reduce.mean(cross_entropy(logits, labels))}
         if self.weight:
-            losses["elr"] = self.weight * reduce.mean((1 - (t * p).sum(dim=1)).log())
+            losses["elr"] = self.weight * reduce.mean(early_learning(t, p))
         return losses
 
     def evidence(self, state: State) -> Mapping[str, Tensor]:
         return {"targets": state["targets"]}
+
+
+def early_learning(targets: Tensor, p: Tensor) -> Tensor:
+    """Return log(1 - <t, p>) per row: the smaller, the more the prediction p agrees with the target t.
+
+    Shapes: [B, K], [B, K] -> [B]. p must stay below 1 (see `floor`).
+
+    >>> early_learning(torch.tensor([[0.5, 0.5], [1.0, 0.0]]), torch.tensor([[0.9, 0.1], [0.9, 0.1]])).exp()
+    tensor([0.5000, 0.1000])
+    """
+    return (1 - (targets * p).sum(dim=1)).log()
 
 
 def published(setting: Setting) -> Recipe:

@@ -28,13 +28,20 @@ from pars.method_api import (
     ours,
     paper,
 )
+from pars.methods.parts.transition import (
+    LARGEST_CONDITION,
+    condition,
+    estimate_transition,
+    estimation_step,
+    initial_estimate,
+    log_joint,
+)
 from pars.noise import transition_matrix
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Direction = Literal["forward", "backward"]
-LARGEST_CONDITION = 1e3  # of T: beyond, two classes are labeled so much alike that no loss can tell them apart
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +112,7 @@ class LossCorrection(Method):
         if self.transition != "anchor":
             transition = self.known(k)
             self.check_known(transition, task.labels)
-        return with_inverse(transition) | {"predictions": torch.zeros(n, k), "posterior": torch.zeros(n, k)}
+        return initial_estimate(n, k) | with_inverse(transition) | {"posterior": torch.zeros(n, k)}
 
     def known(self, k: int) -> Tensor:
         """T [K, K] as given."""
@@ -125,32 +132,18 @@ class LossCorrection(Method):
             raise UserError(f"method.{name}{value}: T has no inverse, such labels do not tell classes apart")
 
     def first_step(self, step: Step) -> Losses:
-        """Cross-entropy on the given labels, and a memory of what is predicted meanwhile."""
-        rows, labels = step.batch.rows, step.batch.labels
-        logits = step.net(step.batch.weak)
-        seen = logits.detach().float().softmax(dim=1)
-        step.state["predictions"][rows] = self.averaging * step.state["predictions"][rows] + (1 - self.averaging) * seen
-        step.record_selection("agrees", step.batch, logits, logits.argmax(dim=1) == labels)
-        return {"ce": reduce.mean(cross_entropy(logits, labels))}
+        return estimation_step(step, averaging=self.averaging)
 
     def estimate(self, epoch: Epoch) -> None:
-        """T from the first stage's predictions, once."""
-        if epoch.index > 0:
-            return
-        predictions = epoch.state["predictions"][epoch.labeled]
-        predictions = predictions[predictions.sum(dim=1) > 0]  # rows that the first stage came to see
-        transition = anchored(predictions / predictions.sum(dim=1, keepdim=True), self.outliers)
-        if condition(transition) <= LARGEST_CONDITION:
-            epoch.state |= with_inverse(transition)
-        else:
-            epoch.note(kept_last_split=1.0)  # T = I: plain cross-entropy
-        kept = epoch.state["transition"].diagonal()
-        epoch.note(labels_right=float(kept.mean()), labels_right_least=float(kept.min()))
+        """T from the first stage's predictions, once; if it tells nothing, T = I: plain cross-entropy."""
+        if epoch.index == 0:
+            estimate_transition(epoch, outliers=self.outliers)
+            epoch.state |= with_inverse(epoch.state["transition"])
 
     def step(self, step: Step) -> Losses:
         rows, labels = step.batch.rows, step.batch.labels
         logits = step.net(step.batch.weak)
-        joint = log_joint(logits, labels, step.state["transition"])
+        joint = log_joint(logits, labels, step.state["transition"].log())
         posterior = joint.detach().softmax(dim=1)
         step.state["posterior"][rows] = posterior
         step.record_selection("agrees", step.batch, logits, posterior.argmax(dim=1) == labels)
@@ -175,42 +168,8 @@ class LossCorrection(Method):
         return {name: state[name] for name in ("predictions", "posterior", "transition")}
 
 
-def log_joint(logits: Tensor, labels: Tensor, transition: Tensor) -> Tensor:
-    """log P(true class i and given label y) = log p_i + log T_iy. Shapes: [B, K], [B], [K, K] -> [B, K].
-
-    Its log-sum-exp over i is the forward-corrected log-likelihood; in logarithms T = I is exactly cross-entropy.
-
-    >>> T = torch.tensor([[0.8, 0.2], [0.4, 0.6]])
-    >>> log_joint(torch.zeros(1, 2), torch.tensor([1]), T).exp()
-    tensor([[0.1000, 0.3000]])
-    """
-    return logits.float().log_softmax(dim=1) + transition.log().T[labels]
-
-
-def anchored(predictions: Tensor, outliers: float) -> Tensor:
-    """T whose row i is the prediction for the row surest of class i, but for the surest few. [m, K] -> [K, K].
-
-    >>> p = torch.tensor([[0.9, 0.1], [0.7, 0.3], [0.2, 0.8], [0.5, 0.5]])
-    >>> anchored(p, 0.0), anchored(p, 0.25)
-    (tensor([[0.9000, 0.1000],
-            [0.2000, 0.8000]]), tensor([[0.7000, 0.3000],
-            [0.5000, 0.5000]]))
-    """
-    rows = []
-    for column in predictions.unbind(dim=1):  # a copy where some are passed over: other classes' rows keep theirs
-        limit = torch.quantile(column, 1 - outliers) if outliers else column.max() + 1
-        below = column.where(column < limit, -1.0)
-        rows.append(predictions[(below if (below >= 0).any() else column).argmax()])
-    transition = torch.stack(rows).clamp_min(1e-8)  # a label that is never given would have no finite loss
-    return transition / transition.sum(dim=1, keepdim=True)
-
-
 def with_inverse(transition: Tensor) -> State:
     return {"transition": transition, "inverse": torch.linalg.pinv(transition.double()).to(transition.dtype)}
-
-
-def condition(transition: Tensor) -> float:
-    return float(torch.linalg.cond(transition.double()))
 
 
 def published(setting: Setting, direction: Direction) -> Recipe:

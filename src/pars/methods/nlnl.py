@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-from pars.lazy import torch
-from pars.losses import cross_entropy, negative_learning, reduce
+from pars.losses import negative_learning
 from pars.method_api import Entry, Epoch, Losses, Method, Recipe, Setting, Stage, State, Step, Task, code, epochs_of
-from pars.methods.parts import prediction_history
-from pars.methods.parts.targets import draw_complements
+from pars.methods.parts import believed_labels, prediction_history
+from pars.methods.parts.targets import complement_counts
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,76 +42,29 @@ class NLNL(Method):
     def stages(self, task: Task) -> tuple[Stage, ...]:
         ends = [epochs_of(end / sum(self.lengths), task.epochs, name="lengths") for end in accumulate(self.lengths)]
         nl, sel_nl, sel_pl, first, second = (end - start for start, end in pairwise([0, *ends]))
-        finish: dict[str, object] = {"schedule": "steps", "milestones": (0.4, 0.6), "gamma": 0.1}
-        finish |= {} if self.lr2 is None else {"lr": self.lr2}
 
         def believe_above_chance(epoch: Epoch) -> None:
-            self.believe(epoch, 1 / epoch.n_classes)
+            believed_labels.believe(epoch, 1 / epoch.n_classes)
 
         def believe_the_sure(epoch: Epoch) -> None:
-            self.believe(epoch, self.gamma)
-
-        def begin_finish(epoch: Epoch) -> None:
-            if epoch.index == 0:
-                self.believe(epoch, self.gamma)
-                prediction_history.clear_history(epoch.state)  # from here on it is the fresh network's
+            believed_labels.believe(epoch, self.gamma)
 
         return (
             Stage("NL", nl, self.negative_step),
             Stage("SelNL", sel_nl, self.negative_step, before_epoch=believe_above_chance),
-            Stage("SelPL", sel_pl, self.positive_step, before_epoch=believe_the_sure),
-            Stage("believed", first, self.positive_step, before_epoch=begin_finish, restart="all", train=finish),
-            Stage("soft labels", second, self.soft_step, restart="all", train=finish),
+            Stage("SelPL", sel_pl, believed_labels.positive_step, before_epoch=believe_the_sure),
+            *believed_labels.finish((first, second), threshold=self.gamma, lr=self.lr2),
         )
 
     def initial_state(self, task: Task) -> State:
-        counts = task.labels[task.labels >= 0].bincount(minlength=task.n_classes)
-        weights = torch.where(counts > 0, counts.max() / counts.clamp_min(1), 1.0)
-        return {
-            "class_weights": weights if self.class_weights else torch.ones(task.n_classes),
-            "believed": torch.ones(task.n_rows, dtype=torch.bool),
-            **prediction_history.initial_history(task.n_rows, task.n_classes),
-        }
+        return believed_labels.initial_beliefs(task, weigh_classes=self.class_weights)
 
     def negative_step(self, step: Step) -> Losses:
         """-w_y · Σ log(1 - p_ȳ) over draws ȳ, uniform over the classes other than the given one."""
-        logits, labels = step.net(step.batch.weak), step.batch.labels
+        logits = step.net(step.batch.weak)
         n_classes = logits.shape[1]
-        draws = round(1.1 * n_classes) if self.ln_neg is None else self.ln_neg
-        others = draw_complements(step, labels, n_classes, draws)
-        drawn = torch.zeros_like(logits, dtype=torch.float32).scatter_add_(
-            1, others, torch.ones_like(others, dtype=torch.float32)
-        )  # [B, K] how often
-        return {"negative": self.believed_mean(step, logits, negative_learning(logits, drawn))}
-
-    def positive_step(self, step: Step) -> Losses:
-        logits = step.net(step.batch.weak)
-        return {"positive": self.believed_mean(step, logits, cross_entropy(logits, step.batch.labels))}
-
-    def believed_mean(self, step: Step, logits: Tensor, losses: Tensor) -> Tensor:
-        """The weighted losses of believed rows, by their number. Every row's prediction goes into the history."""
-        rows = step.batch.rows
-        believed = step.state["believed"][rows]
-        prediction_history.add_to_history(step.state, rows, logits)
-        step.record_selection("believed", step.batch, logits, believed)
-        return reduce.mean(step.state["class_weights"][step.batch.labels] * losses, believed)
-
-    def soft_step(self, step: Step) -> Losses:
-        """-Σ_k w_k s_k log p_k, s being the mean of what the network before it said of the row."""
-        logits = step.net(step.batch.weak)
-        soft = prediction_history.mean_prediction(step.state, step.batch.rows)
-        step.record_selection("agrees", step.batch, logits, soft.argmax(dim=1) == step.batch.labels)
-        return {"soft": reduce.mean(cross_entropy(logits, step.state["class_weights"] * soft))}
-
-    def believe(self, epoch: Epoch, threshold: float) -> None:
-        rows = epoch.labeled
-        p_y = prediction_history.mean_prediction(epoch.state, rows).gather(1, epoch.given[rows][:, None])[:, 0]
-        believed = p_y >= threshold
-        if believed.any():
-            epoch.state["believed"][rows] = believed
-        else:
-            epoch.note(kept_last_split=1.0)
-        epoch.note(believed=float(epoch.state["believed"][rows].float().mean()))
+        drawn = complement_counts(step, step.batch.labels, n_classes, self.ln_neg or round(1.1 * n_classes))
+        return {"negative": believed_labels.believed_mean(step, logits, negative_learning(logits, drawn))}
 
     def evidence(self, state: State) -> Mapping[str, Tensor]:
         return {"history_mean": prediction_history.mean_prediction(state)}

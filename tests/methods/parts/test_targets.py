@@ -1,14 +1,15 @@
-"""Entropy and divergence against their definitions, row by row."""
+"""Entropy, divergence and complementary labels against their definitions, row by row."""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from numpy.testing import assert_allclose
 
-from methods.reference import softmax
-from pars.methods.parts.targets import entropy, kl_divergence
+from methods.reference import make_step, others, random_labels, random_logits, softmax
+from pars.methods.parts.targets import complement_counts, entropy, kl_divergence
 
 P, Q = (4 * torch.randn(6, 5, generator=torch.manual_seed(seed)) for seed in (0, 1))
 
@@ -26,3 +27,11 @@ def test_a_prediction_that_is_all_but_certain_has_finite_gradients() -> None:
     (entropy(logits) + kl_divergence(logits, torch.zeros(1, 2))).sum().backward()  # type: ignore[no-untyped-call]
     assert logits.grad is not None
     assert logits.grad.isfinite().all()
+
+
+def test_complementary_labels_are_counted_by_class() -> None:
+    labels = random_labels(7)
+    logits = random_logits(7)
+    counts = complement_counts(make_step(logits, labels, seed=3), labels, 4, 6)
+    for i, drawn in enumerate(others(labels.tolist(), 4, 6, np.random.default_rng(3))):
+        assert counts[i].tolist() == [sum(c == k for c in drawn) for k in range(4)]

@@ -64,3 +64,10 @@ def draw_complements(step: Step, labels: Tensor, n_classes: int, draws: int = 1)
     """
     shift = 1 + step.uniform_integers(n_classes - 1, (len(labels), draws))
     return (labels[:, None] + shift) % n_classes
+
+
+def complement_counts(step: Step, labels: Tensor, n_classes: int, draws: int) -> Tensor:
+    """Draw complementary labels and count them by class. Shapes: [B] -> [B, K], float32."""
+    drawn = draw_complements(step, labels, n_classes, draws)
+    counts = torch.zeros(len(labels), n_classes, device=labels.device)
+    return counts.scatter_add_(1, drawn, torch.ones_like(drawn, dtype=torch.float32))

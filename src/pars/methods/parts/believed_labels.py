@@ -1,0 +1,88 @@
+"""Given labels that the network has come to believe, and the semi-supervised finish of NLNL (Kim et al. 2019).
+
+A label is believed if the mean of the network's last ten probabilities of it reaches a threshold. The finish trains a
+fresh network on the believed labels, and another on the first one's averaged predictions for every row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pars.lazy import torch
+from pars.losses import cross_entropy, reduce
+from pars.method_api import Epoch, Losses, Stage, State, Step, Task
+from pars.methods.parts import prediction_history
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def initial_beliefs(task: Task, *, weigh_classes: bool) -> State:
+    """Return the state before training: every label is believed, and no prediction is stored yet.
+
+    weigh_classes: weigh classes by w_c = largest count / count, of the given labels; otherwise all by 1.
+    """
+    counts = task.labels[task.labels >= 0].bincount(minlength=task.n_classes)
+    weights = torch.where(counts > 0, counts.max() / counts.clamp_min(1), 1.0)
+    return {
+        "class_weights": weights if weigh_classes else torch.ones(task.n_classes),
+        "believed": torch.ones(task.n_rows, dtype=torch.bool),
+        **prediction_history.initial_history(task.n_rows, task.n_classes),
+    }
+
+
+def believe(epoch: Epoch, threshold: float) -> None:
+    """Before an epoch: believe the labels whose mean probability reaches the threshold; the last choice if none does.
+
+    It is the probability *of the given label*, p_y, that counts, not the largest one.
+    """
+    rows = epoch.labeled
+    p_y = prediction_history.mean_prediction(epoch.state, rows).gather(1, epoch.given[rows][:, None])[:, 0]
+    believed = p_y >= threshold
+    if believed.any():
+        epoch.state["believed"][rows] = believed
+    else:
+        epoch.note(kept_last_split=1.0)
+    epoch.note(believed=float(epoch.state["believed"][rows].float().mean()))
+
+
+def believed_mean(step: Step, logits: Tensor, losses: Tensor) -> Tensor:
+    """Return the mean of class-weighted losses [B] over believed rows. Every row's prediction goes into the history."""
+    rows = step.batch.rows
+    believed = step.state["believed"][rows]
+    prediction_history.add_to_history(step.state, rows, logits)
+    step.record_selection("believed", step.batch, logits, believed)
+    return reduce.mean(step.state["class_weights"][step.batch.labels] * losses, believed)
+
+
+def positive_step(step: Step) -> Losses:
+    """Cross-entropy on believed labels."""
+    logits = step.net(step.batch.weak)
+    return {"positive": believed_mean(step, logits, cross_entropy(logits, step.batch.labels))}
+
+
+def soft_step(step: Step) -> Losses:
+    """-Σ_k w_k s_k log p_k, s being the mean of what the network before it said of the row."""
+    logits = step.net(step.batch.weak)
+    soft = prediction_history.mean_prediction(step.state, step.batch.rows)
+    step.record_selection("agrees", step.batch, logits, soft.argmax(dim=1) == step.batch.labels)
+    return {"soft": reduce.mean(cross_entropy(logits, step.state["class_weights"] * soft))}
+
+
+def finish(epochs: tuple[int, int], *, threshold: float, lr: float | None) -> tuple[Stage, Stage]:
+    """Return the two stages of the semi-supervised finish, of so many epochs.
+
+    threshold: of p_y, from which a label is believed. lr: that both begin with; none = the run's.
+    """
+    train: dict[str, object] = {"schedule": "steps", "milestones": (0.4, 0.6), "gamma": 0.1}
+    train |= {} if lr is None else {"lr": lr}
+
+    def begin(epoch: Epoch) -> None:
+        if epoch.index == 0:
+            believe(epoch, threshold)
+            prediction_history.clear_history(epoch.state)  # from here on it is the fresh network's
+
+    return (
+        Stage("believed", epochs[0], positive_step, before_epoch=begin, restart="all", train=train),
+        Stage("soft labels", epochs[1], soft_step, restart="all", train=train),
+    )
