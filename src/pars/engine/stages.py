@@ -59,7 +59,7 @@ class StageRunner:
 
     def __init__(self, method: Method, feed: Feed, layout: Layout, *, epochs: int, n_classes: int, seed: int) -> None:
         self._feed, self._layout, self._n_classes, self._seed = feed, layout, n_classes, seed
-        task = Task(len(feed.labels), n_classes, feed.labels, epochs)
+        task = Task(len(feed.labels), n_classes, feed.labels, epochs, layout.steps)
         self.state: State = {name: tensor.to(feed.device) for name, tensor in method.initial_state(task).items()}
         self.schedule = schedule(method.stages(task), layout, epochs)
         self.steps, self.total_steps = layout.steps, layout.steps * epochs
