@@ -6,7 +6,7 @@
 | `mixing.py` | mixup and MixMatch |
 | `small_loss.py` | small-loss selection: the noise rate, given or estimated, and the forget-rate schedule |
 | `loss_mixture.py` | two-component mixtures of per-row losses: Gaussian and Beta |
-| `class_balance.py` | class-balanced oversampling and nearest-neighbor votes |
+| `class_balance.py` | class-balanced oversampling, selection and nearest-neighbor votes |
 | `prediction_history.py` | per-row predictions of earlier epochs: the last ten, or a moving average |
 | `gradient_norm_sampling.py` | rows drawn in proportion to the gradient norm of their loss |
 | `pseudo_label_trust.py` | the weight of pseudo-labels, estimated from noisy labels |
