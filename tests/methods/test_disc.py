@@ -178,7 +178,7 @@ def test_it_learns_the_clouds_and_corrects_labels() -> None:
     trainer.run()
     used = seen.lines[-1]["selection"]["used"]
     assert seen.lines[-1]["test"]["raw"] > 90
-    assert used["pseudo_accuracy_ambiguous"] > 0.9 > used["labels_right_ambiguous"] > used["labels_right_noisy"]
+    assert used["pseudo_accuracy_selected"] > 0.9 > used["labels_right_selected"] > used["labels_right_unselected"]
 
 
 def test_published_settings() -> None:
@@ -187,10 +187,10 @@ def test_published_settings() -> None:
         assert isinstance(method, DISC)
         return method
 
-    assert build("symmetric", 0.5) == DISC(m=0.99, sigma=0.5, warm_up=20)
-    assert build("symmetric", 0.8) == DISC(m=0.95, lambda_h=0.2, sigma=0.5, warm_up=20)
-    assert build("asymmetric", 0.4) == DISC(m=0.95, sigma=0.5, warm_up=20)
-    assert build("instance", 0.2) == DISC(m=0.99, sigma=0.3, warm_up=15)
+    assert build("symmetric", 0.5) == DISC(m=0.99, sigma=0.5, warm_up=20, reference_epochs=200)
+    assert build("symmetric", 0.8) == DISC(m=0.95, lambda_h=0.2, sigma=0.5, warm_up=20, reference_epochs=200)
+    assert build("asymmetric", 0.4) == DISC(m=0.95, sigma=0.5, warm_up=20, reference_epochs=200)
+    assert build("instance", 0.2) == DISC(m=0.99, sigma=0.3, warm_up=15, reference_epochs=200)
     train = published(Setting("cifar100", NoiseConfig(kind="symmetric", rate=0.8))).train
     assert (train["optimizer"].value, train["late_momentum"].value) == ("adam", 0.1)
 

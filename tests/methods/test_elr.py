@@ -61,6 +61,6 @@ def test_without_the_regularizer_it_is_cross_entropy() -> None:
 
 def test_published_settings() -> None:
     pair = NoiseConfig(kind="asymmetric", rate=0.4)
-    assert by_name("elr", Setting("cifar10", pair)) == ELR(beta=0.9, weight=1.0)
-    assert by_name("elr", Setting("cifar100")) == ELR(beta=0.9, weight=7.0)
+    assert by_name("elr", Setting("cifar10", pair)) == ELR(beta=0.9, weight=1.0, reference_epochs=120)
+    assert by_name("elr", Setting("cifar100")) == ELR(beta=0.9, weight=7.0, reference_epochs=150)
     assert recipe("elr", Setting("cifar10")).train["epochs"].value == 150

@@ -202,8 +202,8 @@ def test_with_many_rows_the_estimate_comes_near_the_truth() -> None:
 
 def test_published_settings() -> None:
     forward, backward = ENTRIES
-    assert forward.recipe(Setting()).build() == LossCorrection()
-    assert backward.recipe(Setting()).build() == LossCorrection(direction="backward")
+    assert forward.recipe(Setting()).build() == LossCorrection(reference_epochs=60)
+    assert backward.recipe(Setting()).build() == LossCorrection(direction="backward", reference_epochs=60)
     small, large = (forward.recipe(Setting(name)) for name in ("cifar10", "cifar100"))
     assert (small.method["outliers"].value, large.method["outliers"].value) == (0.03, 0.0)
     assert large.train["milestones"].value == (80 / 150, 120 / 150)  # of a stage of 150 epochs

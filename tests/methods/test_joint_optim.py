@@ -118,7 +118,8 @@ def test_hyper_parameters_are_checked() -> None:
 
 def test_published_settings() -> None:
     seventy = published(Setting("cifar10", NoiseConfig(kind="symmetric", rate=0.7)))
-    assert seventy.build() == JointOptim(alpha=1.2, beta=0.8, step1=200, update_from=70, lr2=0.2)
+    lengths = {"step1": 200, "update_from": 70, "reference_epochs": 320}
+    assert seventy.build() == JointOptim(alpha=1.2, beta=0.8, lr2=0.2, **lengths)
     assert (seventy.train["lr"].value, seventy.train["lr"].source) == (0.08, "readme")
     pair = published(Setting("cifar10", NoiseConfig(kind="asymmetric", rate=0.4)))
     assert (pair.train["lr"].value, pair.method["alpha"].value, pair.method["beta"].value) == (0.03, 0.8, 0.4)

@@ -100,7 +100,7 @@ def test_hyper_parameters_are_checked() -> None:
 
 def test_published_settings() -> None:
     ten, hundred = published(Setting("cifar10")), published(Setting("cifar100"))
-    assert ten.build() == NLNL(ln_neg=1, lr2=0.1)
+    assert ten.build() == NLNL(ln_neg=1, lr2=0.1, reference_epochs=3120)
     assert hundred.method["ln_neg"].value == 110
     stages = ten.build().stages(Task(1, 10, torch.tensor([0]), ten.train["epochs"].value))
     assert [stage.epochs for stage in stages] == [720, 720, 720, 480, 480]

@@ -161,7 +161,7 @@ def test_stages_that_end_before_they_begin_are_refused() -> None:
 
 def test_published_settings() -> None:
     many = published(Setting("cifar10", NoiseConfig(kind="symmetric", rate=0.8)))
-    stages = {"lr2": 0.2, "stage1": 70, "stage2": 200}
+    stages = {"lr2": 0.2, "stage1": 70, "stage2": 200, "reference_epochs": 320}
     assert many.build() == PENCIL(alpha=0.4, beta=0.1, lambda_labels=600.0, **stages)  # type: ignore[arg-type]
     assert many.train["lr"].value == 0.06
     pair = published(Setting("cifar10", NoiseConfig(kind="asymmetric", rate=0.4)))

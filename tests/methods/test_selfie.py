@@ -165,6 +165,6 @@ def test_without_restarts_in_its_warm_up_it_is_cross_entropy() -> None:
 def test_published_settings() -> None:
     pair = NoiseConfig(kind="pair", rate=0.4)
     recipe = published(Setting("cifar10", pair))
-    assert recipe.build() == SELFIE(noise_rate=0.4, q=15, warm_up=25, restarts=2)
+    assert recipe.build() == SELFIE(noise_rate=0.4, q=15, warm_up=25, restarts=2, reference_epochs=300)
     assert recipe.train["epochs"].value == 300
-    assert published(Setting()).build() == SELFIE(q=5)
+    assert published(Setting()).build() == SELFIE(q=15, reference_epochs=300)

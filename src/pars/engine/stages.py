@@ -34,7 +34,7 @@ class StageRunner:
     def __init__(self, method: Method, feed: Feed, layout: Layout, *, epochs: int, n_classes: int, seed: int) -> None:
         self._feed, self._n_classes, self._seed = feed, n_classes, seed
         self.layout, self.steps, self.total_steps = layout, layout.steps, layout.steps * epochs
-        task = Task(len(feed.labels), n_classes, feed.labels, epochs)
+        task = Task(len(feed.labels), n_classes, feed.labels, epochs, layout.steps)
         self.state: State = {name: tensor.to(feed.device) for name, tensor in method.initial_state(task).items()}
         stages = method.stages(task)
         if sum(stage.epochs for stage in stages) != epochs:

@@ -23,6 +23,7 @@ from pars.method_api.catalog import (
 )
 from pars.method_api.method import LARGEST_RATIO, LARGEST_WEIGHT, Length, Method, Task, epochs_of
 from pars.method_api.network import Network, batch_statistics, features_of, head_of
+from pars.method_api.run_length import EpochConstant, rescale
 from pars.method_api.stage import Draw, Epoch, Losses, Pass, Stage, State, Sweep, ViewName
 from pars.method_api.step import Batch, RowParameter, Selection, Step
 
@@ -34,6 +35,7 @@ __all__ = [
     "Draw",
     "Entry",
     "Epoch",
+    "EpochConstant",
     "Length",
     "Line",
     "Losses",
@@ -63,6 +65,7 @@ __all__ = [
     "paper",
     "readme",
     "recall",
+    "rescale",
     "third_party",
     "values",
 ]

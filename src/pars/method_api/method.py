@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
 from pars.errors import UserError
+from pars.method_api.run_length import EpochConstant, rescale
 from pars.method_api.stage import Stage, State
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class Task:
     n_classes: int
     labels: Tensor  # [n] given labels, -1 = unlabeled
     epochs: int
+    steps: int = 1  # of an epoch
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Method:
     networks: ClassVar[int] = 1
     lengths_in_epochs: ClassVar[tuple[Length, ...]] = ()
     """Which of the hyper-parameters are lengths in epochs that may be left to a share of the run."""
+    epoch_constants: ClassVar[Mapping[str, EpochConstant]] = {}
+    """Which of the hyper-parameters count epochs in another way, and how; the class then has `reference_epochs`."""
 
     def __post_init__(self) -> None:
         """Refuse words that no Literal of the class allows: a mistyped switch must not silently mean another one."""
@@ -77,6 +81,20 @@ class Method:
                 changes |= {length.epochs: None, length.share: min(1.0, given / epochs)}
         return replace(self, **changes)
 
+    def at_length(self, epochs: int) -> Self:
+        """The same method for a run of so many epochs: constants that count epochs, rescaled from their own length.
+
+        `stages` and `initial_state` begin with it. Without `reference_epochs` constants are used as they are.
+        """
+        reference: int | None = getattr(self, "reference_epochs", None)
+        if reference is None or reference == epochs:
+            return self
+        changes: dict[str, Any] = {
+            name: rescale(getattr(self, name), kind, reference=reference, epochs=epochs)
+            for name, kind in self.epoch_constants.items()
+        }
+        return replace(self, **changes | {"reference_epochs": epochs})
+
     def initial_state(self, task: Task) -> State:
         """Tensors the method keeps between steps."""
         return {}
@@ -93,6 +111,11 @@ class Method:
         """Refuse a hyper-parameter in one line."""
         if not right:
             raise UserError(f"method.{name} is {getattr(self, name)}, expected {expected}")
+
+    def require_reference(self) -> None:
+        """Refuse a `reference_epochs` below 1."""
+        reference: int | None = getattr(self, "reference_epochs", None)
+        self.require(reference is None or reference >= 1, "reference_epochs", "1 epoch or more, or none")
 
     def require_shares(self, *names: str) -> None:
         for name in names:

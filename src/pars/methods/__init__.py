@@ -33,11 +33,13 @@ from pars.methods import (
     pars_paper,
     pencil,
     pes,
+    promix,
     robust_losses,
     selfie,
     sop,
     ssr,
     supervised,
+    unicon,
 )
 from pars.methods.pars import PARS
 from pars.methods.pars_fast import PARSFast
@@ -75,6 +77,8 @@ FILES = (
     sop,
     disc,
     ssr,
+    unicon,
+    promix,
 )
 REGISTRY: dict[str, Entry] = {
     entry.name: replace(entry, file=module.__name__.rpartition(".")[2] + ".py")

@@ -12,6 +12,7 @@ from pars.method_api import (
     Cited,
     Entry,
     Epoch,
+    EpochConstant,
     Length,
     Losses,
     Method,
@@ -46,17 +47,20 @@ class DISC(Method):
     """
 
     lengths_in_epochs: ClassVar[tuple[Length, ...]] = (Length("warm_up", "warm_up_share", first_stage=True),)
+    epoch_constants: ClassVar[Mapping[str, EpochConstant]] = {"m": "momentum"}
 
-    m: float = 0.95  # momentum of the thresholds; the 200 epochs of the public code mostly have 0.99
+    m: float = 0.95  # momentum of the thresholds, which start near 0 and move once per epoch
     sigma: float = 0.5  # by how much a prediction has to exceed them to correct a label
     lambda_h: float = 1.0  # hard rows
     q: float = 0.7  # of their generalized cross-entropy
     alpha: float = 5.0  # mixup: λ ~ Beta(α, α), at least a half
     warm_up: int | None = None  # epochs; none = `warm_up_share` of the run
     warm_up_share: float = 0.1
+    reference_epochs: int | None = None  # epochs of the run that m is meant for; none = any
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.require_reference()
         self.require_shares("m", "sigma", "warm_up_share")
         self.require_weights("lambda_h")
         self.require_positive("q", least=1e-3, most=1.0)
@@ -64,9 +68,10 @@ class DISC(Method):
 
     def stages(self, task: Task) -> tuple[Stage, ...]:
         warm_up = epochs_of(self.warm_up_share, task.epochs, self.warm_up)
+        choose = self.at_length(task.epochs).choose
         return (
-            Stage("warm-up", warm_up, self.warm_up_step, before_epoch=self.choose),
-            Stage("main", task.epochs - warm_up, self.main_step, before_epoch=self.choose),
+            Stage("warm-up", warm_up, self.warm_up_step, before_epoch=choose),
+            Stage("main", task.epochs - warm_up, self.main_step, before_epoch=choose),
         )
 
     def initial_state(self, task: Task) -> State:
@@ -158,7 +163,7 @@ class DISC(Method):
 
 def published(setting: Setting) -> Recipe:
     if setting.data == "small":
-        return Recipe(DISC)
+        return Recipe(DISC, method={"m": code(0.95), "reference_epochs": code(200)})
     instance, many_wrong = setting.noise.kind == "instance", setting.rate >= 0.6
     asymmetric = setting.asymmetric and not instance
     adam: dict[str, Cited] = {
@@ -185,6 +190,7 @@ def published(setting: Setting) -> Recipe:
             "lambda_h": code(0.2 if many_wrong else 1.0),
             "sigma": issue(0.3) if setting.rate <= 0.2 else code(0.5),
             "warm_up": code(15 if instance else 20),
+            "reference_epochs": code(200),
         },
         train={"epochs": code(200), "batch_size": code(128)} | (adam if setting.rate > 0.6 else sgd),
         views={

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pars.lazy import torch
 from pars.losses import cross_entropy, reduce
-from pars.method_api import Entry, Losses, Method, Recipe, Setting, Stage, State, Step, Task, code
+from pars.method_api import Entry, EpochConstant, Losses, Method, Recipe, Setting, Stage, State, Step, Task, code
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,18 +18,22 @@ if TYPE_CHECKING:
 class ELR(Method):
     """Cross-entropy plus λ·log(1 - <t, p>), t being each row's averaged prediction: it cancels wrong labels' pull."""
 
+    epoch_constants: ClassVar[Mapping[str, EpochConstant]] = {"beta": "momentum"}
+
     beta: float = 0.7  # momentum of the targets t
     weight: float = 3.0  # λ of the regularizer
     floor: float = 1e-4  # p is kept in [floor, 1 - floor]
+    reference_epochs: int | None = None  # epochs of the run that beta is meant for; none = any
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.require_reference()
         self.require_shares("beta")
         self.require_weights("weight")
         self.require(0 < self.floor < 0.5, "floor", "a number above 0 and below 0.5")
 
     def stages(self, task: Task) -> tuple[Stage, ...]:
-        return (Stage("train", task.epochs, self.step),)
+        return (Stage("train", task.epochs, self.at_length(task.epochs).step),)
 
     def initial_state(self, task: Task) -> State:
         return {"targets": torch.zeros(task.n_rows, task.n_classes)}
@@ -64,7 +68,7 @@ def early_learning(targets: Tensor, p: Tensor) -> Tensor:
 
 def published(setting: Setting) -> Recipe:
     if setting.data == "small":
-        return Recipe(ELR)
+        return Recipe(ELR, method={"beta": code(0.7), "weight": code(3.0), "reference_epochs": code(150)})
     steady = setting.data == "cifar100" or setting.asymmetric
     weight = 7.0 if setting.data == "cifar100" else 1.0 if setting.asymmetric else 3.0
     epochs = 150 if setting.data == "cifar100" or not setting.asymmetric else 120
@@ -77,7 +81,11 @@ def published(setting: Setting) -> Recipe:
     )
     return Recipe(
         ELR,
-        method={"beta": code(0.9 if steady else 0.7), "weight": code(weight)},
+        method={
+            "beta": code(0.9 if steady else 0.7),
+            "weight": code(weight),
+            "reference_epochs": code(epochs),
+        },
         train={"epochs": code(epochs), "lr": code(0.02), "weight_decay": code(1e-3), "batch_size": code(128), **curve},
     )
 

@@ -14,6 +14,7 @@ from pars.losses import cross_entropy, reduce
 from pars.method_api import (
     Entry,
     Epoch,
+    EpochConstant,
     Length,
     Losses,
     Method,
@@ -54,6 +55,7 @@ class LossCorrection(Method):
     """
 
     lengths_in_epochs: ClassVar[tuple[Length, ...]] = (Length("warm_up", "warm_up_share", first_stage=True),)
+    epoch_constants: ClassVar[Mapping[str, EpochConstant]] = {"averaging": "momentum"}
 
     direction: Direction = "forward"
     transition: Literal["anchor", "symmetric", "pair", "matrix"] = "anchor"  # anchor: estimated; else known
@@ -63,10 +65,12 @@ class LossCorrection(Method):
     averaging: float = 0.7  # anchor: momentum of the averaged predictions
     warm_up: int | None = None  # anchor: epochs of the first stage; none = `warm_up_share` of the run
     warm_up_share: float = 0.2
+    reference_epochs: int | None = None  # epochs of the run that `averaging` is meant for; none = any
     nonnegative: bool = True  # backward: keep the loss of each class from becoming negative; off: as published
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.require_reference()
         self.require_shares("averaging", "warm_up_share")
         self.require(0 <= self.outliers < 1, "outliers", "a number from 0 up to, not including, 1")
         self.require(self.averaging < 1, "averaging", "a momentum below 1")
@@ -95,7 +99,7 @@ class LossCorrection(Method):
             return (Stage("correct", task.epochs, self.step),)
         first = max(1, epochs_of(self.warm_up_share, task.epochs, self.warm_up))
         return (
-            Stage("estimate", first, self.first_step, train={"schedule": "constant"}),
+            Stage("estimate", first, self.at_length(task.epochs).first_step, train={"schedule": "constant"}),
             Stage(
                 "correct",
                 task.epochs - first,
@@ -174,7 +178,9 @@ def with_inverse(transition: Tensor) -> State:
 
 def published(setting: Setting, direction: Direction) -> Recipe:
     if setting.data == "small":
-        return Recipe(LossCorrection, method={"direction": paper(direction)})
+        return Recipe(
+            LossCorrection, method={"direction": paper(direction), "averaging": ours(0.7), "reference_epochs": ours(60)}
+        )
     many = setting.data == "cifar100"
     epochs, drops = (150, (80, 120)) if many else (120, (40, 80))
     return Recipe(
@@ -182,6 +188,8 @@ def published(setting: Setting, direction: Direction) -> Recipe:
         method={
             "direction": paper(direction),
             "outliers": code(0.0 if many else 0.03),
+            "averaging": ours(0.7),
+            "reference_epochs": ours(20 + epochs),
             "warm_up": ours(20),  # theirs is as long as the second, and its epoch chosen by held-out rows
         },
         train={

@@ -12,6 +12,7 @@ from pars.method_api import (
     Cited,
     Entry,
     Epoch,
+    EpochConstant,
     Length,
     Losses,
     Method,
@@ -46,6 +47,7 @@ class JointOptim(Method):
         Length("step1", "step1_share", first_stage=True),
         Length("update_from", "update_share"),
     )
+    epoch_constants: ClassVar[Mapping[str, EpochConstant]] = {"history": "length"}
 
     alpha: float = 1.2  # α of L_p, the balance of classes
     beta: float = 0.8  # β of L_e, the entropy of predictions
@@ -54,9 +56,13 @@ class JointOptim(Method):
     update_from: int | None = None  # epochs after which labels are replaced; none = `update_share` of the run
     update_share: float = 70 / 320
     lr2: float | None = None  # learning rate that step 2 begins with; none = the run's
+    history: int = 10  # latest predictions of a row whose mean becomes its label
+    reference_epochs: int | None = None  # epochs of the run that `history` is meant for; none = any
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.require_reference()
+        self.require(1 <= self.history <= 1000, "history", "a whole number from 1 to 1000")
         self.require_weights("alpha", "beta")
         self.require_shares("step1_share", "update_share")
         self.require(self.lr2 is None or 0 < self.lr2 <= 1e6, "lr2", "a learning rate above 0")
@@ -89,7 +95,8 @@ class JointOptim(Method):
     def initial_state(self, task: Task) -> State:
         given = one_hot(task.labels.clamp_min(0), task.n_classes)
         soft = torch.where((task.labels >= 0)[:, None], given, 1 / task.n_classes)
-        return {"soft_labels": soft, **prediction_history.initial_history(task.n_rows, task.n_classes)}
+        length = self.at_length(task.epochs).history
+        return {"soft_labels": soft, **prediction_history.initial_history(task.n_rows, task.n_classes, length)}
 
     def joint_step(self, step: Step) -> Losses:
         logits = step.net(step.batch.weak)
@@ -111,7 +118,7 @@ class JointOptim(Method):
         return {"ce": reduce.mean(cross_entropy(logits, soft))}
 
     def replace_labels(self, epoch: Epoch) -> None:
-        """s: the mean of each row's last ten predictions, made while it was trained on."""
+        """s: the mean of each row's latest predictions, made while it was trained on."""
         rows = epoch.labeled[epoch.state["history_writes"][epoch.labeled] > 0]
         epoch.state["soft_labels"][rows] = prediction_history.mean_prediction(epoch.state, rows)
 
@@ -124,11 +131,18 @@ RATES = {0.0: 0.012, 0.1: 0.02, 0.3: 0.03, 0.5: 0.04, 0.7: 0.08, 0.9: 0.12}  # l
 
 def published(setting: Setting) -> Recipe:
     if setting.data == "small":
-        return Recipe(JointOptim)
+        return Recipe(JointOptim, method={"history": code(10), "reference_epochs": code(320)})
     lr, alpha, beta = regularizers(setting)
     return Recipe(
         JointOptim,
-        method={"alpha": alpha, "beta": beta, "step1": code(200), "update_from": code(70), "lr2": code(0.2)},
+        method={
+            "alpha": alpha,
+            "beta": beta,
+            "step1": code(200),
+            "update_from": code(70),
+            "lr2": code(0.2),
+            "reference_epochs": code(320),
+        },
         train={
             "epochs": code(320),
             "lr": lr,

@@ -5,10 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pars.losses import negative_learning
-from pars.method_api import Entry, Epoch, Losses, Method, Recipe, Setting, Stage, State, Step, Task, code, epochs_of
+from pars.method_api import (
+    Entry,
+    Epoch,
+    EpochConstant,
+    Losses,
+    Method,
+    Recipe,
+    Setting,
+    Stage,
+    State,
+    Step,
+    Task,
+    code,
+    epochs_of,
+)
 from pars.methods.parts import believed_labels, prediction_history
 from pars.methods.parts.targets import complement_counts
 
@@ -20,19 +34,25 @@ if TYPE_CHECKING:
 class NLNL(Method):
     """Negative learning (NL), on believed labels only (SelNL), positive learning (SelPL), semi-supervised finish.
 
-    A label is believed by the mean of the network's last ten probabilities *of the given label*, p_y. The finish
+    A label is believed by the mean of the network's last probabilities *of the given label*, p_y. The finish
     trains a fresh network on the believed labels, and another on the first one's averaged predictions for every row.
     """
+
+    epoch_constants: ClassVar[Mapping[str, EpochConstant]] = {"history": "length"}
 
     ln_neg: int | None = None  # complementary labels drawn per row and step; none = 1.1 per class
     gamma: float = 0.5  # p_y from which SelPL believes a label; of SelNL it is 1/K
     lengths: tuple[float, ...] = (720, 720, 720, 480, 480)
     """Of NL, SelNL, SelPL and the finish's two stages, in relation to each other."""
     lr2: float | None = None  # learning rate that the finish's stages begin with; none = the run's
+    history: int = 10  # latest predictions of a row that are averaged
+    reference_epochs: int | None = None  # epochs of the run that `history` is meant for; none = any
     class_weights: bool = True  # weigh classes by w_c = largest count / count, of the given labels
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.require_reference()
+        self.require(1 <= self.history <= 1000, "history", "a whole number from 1 to 1000")
         self.require(self.ln_neg is None or 1 <= self.ln_neg <= 1000, "ln_neg", "a number of draws from 1 to 1000")
         self.require_shares("gamma")
         right = len(self.lengths) == 5 and min(self.lengths) >= 0 and 0 < sum(self.lengths) < float("inf")
@@ -57,7 +77,8 @@ class NLNL(Method):
         )
 
     def initial_state(self, task: Task) -> State:
-        return believed_labels.initial_beliefs(task, weigh_classes=self.class_weights)
+        history = self.at_length(task.epochs).history
+        return believed_labels.initial_beliefs(task, weigh_classes=self.class_weights, history=history)
 
     def negative_step(self, step: Step) -> Losses:
         """-w_y · Σ log(1 - p_ȳ) over draws ȳ, uniform over the classes other than the given one."""
@@ -71,13 +92,18 @@ class NLNL(Method):
 
 
 def published(setting: Setting) -> Recipe:
+    epochs = 3 * 720 + 2 * 480
     if setting.data == "small":
-        return Recipe(NLNL)
+        return Recipe(NLNL, method={"history": code(10), "reference_epochs": code(epochs)})
     return Recipe(
         NLNL,
-        method={"ln_neg": code(110 if setting.data == "cifar100" else 1), "lr2": code(0.1)},
+        method={
+            "ln_neg": code(110 if setting.data == "cifar100" else 1),
+            "lr2": code(0.1),
+            "reference_epochs": code(epochs),
+        },
         train={
-            "epochs": code(3 * 720 + 2 * 480),
+            "epochs": code(epochs),
             "lr": code(0.02),
             "schedule": code("constant"),
             "weight_decay": code(1e-4),

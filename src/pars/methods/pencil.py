@@ -10,6 +10,7 @@ from pars.errors import UserError
 from pars.losses import cross_entropy, reduce
 from pars.method_api import (
     Entry,
+    EpochConstant,
     Length,
     Losses,
     Method,
@@ -42,6 +43,7 @@ class PENCIL(Method):
         Length("stage1", "stage1_share", first_stage=True),
         Length("stage2", "stage2_share"),
     )
+    epoch_constants: ClassVar[Mapping[str, EpochConstant]] = {"lambda_labels": "rate"}
 
     alpha: float = 0.1  # α of the compatibility of ŷ with the given label, L_o
     beta: float = 0.4  # β of the entropy of predictions, L_e
@@ -51,6 +53,7 @@ class PENCIL(Method):
     stage2: int | None = None  # epochs after which labels stay; none = `stage2_share` of the run
     stage1_share: float = 70 / 320
     stage2_share: float = 200 / 320
+    reference_epochs: int | None = None  # epochs of the run that lambda_labels is meant for; none = any
 
     compatibility: Literal["double-softmax", "log"] = "double-softmax"
     """L_o: cross-entropy of ŷ taken for logits, as the code has it, or -log ŷ_y, as the paper writes it."""
@@ -59,6 +62,7 @@ class PENCIL(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.require_reference()
         self.require_weights("alpha", "beta", "lambda_labels")
         self.require_shares("stage1_share", "stage2_share")
         self.require(self.stage1_share <= self.stage2_share, "stage1_share", "at most stage2_share: both count from 0")
@@ -76,7 +80,7 @@ class PENCIL(Method):
         curve: dict[str, object] = {"schedule": "steps", "milestones": (1 / 3, 2 / 3), "gamma": 0.1}
         return (
             Stage("backbone", first, self.backbone_step),
-            Stage("labels", second - first, self.label_step),
+            Stage("labels", second - first, self.at_length(task.epochs).label_step),
             Stage(
                 "fine-tuning",
                 task.epochs - second,
@@ -125,7 +129,7 @@ class PENCIL(Method):
 
 def published(setting: Setting) -> Recipe:
     if setting.data == "small":
-        return Recipe(PENCIL)
+        return Recipe(PENCIL, method={"lambda_labels": third_party(300.0), "reference_epochs": code(320)})
     if setting.data == "cifar100":
         lr, method = third_party(0.35), {"alpha": 0.1, "beta": 0.4, "lambda_labels": 1000.0}
     elif setting.noise.is_none:
@@ -139,7 +143,7 @@ def published(setting: Setting) -> Recipe:
     return Recipe(
         PENCIL,
         method={name: replace(lr, value=value) for name, value in method.items()}  # found where lr was
-        | {"lr2": code(0.2), "stage1": code(70), "stage2": code(200)},
+        | {"lr2": code(0.2), "stage1": code(70), "stage2": code(200), "reference_epochs": code(320)},
         train={
             "epochs": code(320),
             "lr": lr,

@@ -13,6 +13,7 @@ from pars.losses import cross_entropy, reduce
 from pars.method_api import (
     Entry,
     Epoch,
+    EpochConstant,
     Length,
     Losses,
     Method,
@@ -25,7 +26,6 @@ from pars.method_api import (
     Task,
     code,
     epochs_of,
-    ours,
     readme,
 )
 from pars.methods.parts.small_loss import (
@@ -53,15 +53,18 @@ class SELFIE(Method):
     """
 
     lengths_in_epochs: ClassVar[tuple[Length, ...]] = (Length("warm_up", "warm_up_share"),)  # of each run, not a stage
+    epoch_constants: ClassVar[Mapping[str, EpochConstant]] = {"q": "length"}
 
     noise_rate: float | None = None  # τ; none = estimated early in the first run
     q: int = 15  # so many predictions in a row must agree
     restarts: int = 2
     warm_up: int | None = None  # epochs of each run on all rows; none = `warm_up_share` of it
     warm_up_share: float = 0.25
+    reference_epochs: int | None = None  # epochs of all runs together that q is meant for; none = any
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.require_reference()
         self.require(is_noise_rate(self.noise_rate), "noise_rate", VALID_NOISE_RATE)
         self.require(1 <= self.q <= 1000, "q", "a whole number from 1 to 1000")
         self.require(0 <= self.restarts <= 1000, "restarts", "a whole number from 0 to 1000")
@@ -90,8 +93,9 @@ class SELFIE(Method):
         return super().in_shares(max(1, epochs // (self.restarts + 1)))  # of each run
 
     def initial_state(self, task: Task) -> State:
+        q = self.at_length(task.epochs).q
         return initial_noise_rate(self.noise_rate) | {
-            "predictions": torch.full((task.n_rows, self.q), NONE),  # each row's last q, the latest last
+            "predictions": torch.full((task.n_rows, q), NONE),  # each row's last q, the latest last
             "corrected": torch.full((task.n_rows,), NONE),
         }
 
@@ -142,10 +146,11 @@ def remember(predictions: Tensor, rows: Tensor, predicted: Tensor) -> None:
 
 def published(setting: Setting) -> Recipe:
     if setting.data == "small":
-        return Recipe(SELFIE, method={"q": ours(5)})  # runs of 20 epochs or fewer: 15 predictions come too late
+        return Recipe(SELFIE, method={"q": code(15), "reference_epochs": code(300)})
     return Recipe(
         SELFIE,
-        method=published_noise_rate(setting) | {"q": code(15), "warm_up": code(25), "restarts": readme(2)},
+        method=published_noise_rate(setting)
+        | {"q": code(15), "warm_up": code(25), "restarts": readme(2), "reference_epochs": code(300)},
         train={
             "epochs": code(300),  # 100 each run
             "batch_size": code(128),

@@ -12,7 +12,12 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from methods.by_hand import random, random_classes
 from pars.methods.parts import class_balance
-from pars.methods.parts.class_balance import balanced_vote, has_several_classes, oversample_classes
+from pars.methods.parts.class_balance import (
+    balanced_vote,
+    has_several_classes,
+    oversample_classes,
+    smallest_of_each_class,
+)
 
 
 @settings(max_examples=50, deadline=None)
@@ -108,3 +113,12 @@ def test_equal_shares_of_classes_of_different_size_are_equal_to_the_bit() -> Non
 def test_where_nobody_has_a_label_nobody_has_votes() -> None:
     votes = balanced_vote(random(8, 3, 2), torch.tensor([-1, -1, -1]), n_classes=2, k=2)
     assert torch.equal(votes, torch.zeros(3, 2))
+
+
+def test_the_smallest_values_of_each_class_are_taken_and_all_of_a_small_one() -> None:
+    values, labels = random(3, 30).abs(), torch.tensor([0] * 3 + [2] * 20 + [3] * 7)
+    found = set(smallest_of_each_class(values, labels, 5).nonzero()[:, 0].tolist())
+    expected: set[int] = set()
+    for k in (0, 2, 3):
+        expected |= set(sorted((i for i in range(30) if labels[i] == k), key=lambda i: float(values[i]))[:5])
+    assert found == expected

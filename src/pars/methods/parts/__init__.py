@@ -8,7 +8,7 @@
 | `small_loss.py` | small-loss selection: the noise rate, given or estimated, and the forget-rate schedule |
 | `loss_mixture.py` | two-component mixtures of per-row losses: Gaussian and Beta |
 | `transition.py` | the matrix of label errors: estimated from anchors, and what it implies |
-| `class_balance.py` | class-balanced oversampling and nearest-neighbor votes |
+| `class_balance.py` | class-balanced oversampling, selection and nearest-neighbor votes |
 | `prediction_history.py` | per-row predictions of earlier epochs: the last ten, or a moving average |
 | `believed_labels.py` | given labels that the network has come to believe, and NLNL's semi-supervised finish |
 | `gradient_norm_sampling.py` | rows drawn in proportion to the gradient norm of their loss |

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def initial_beliefs(task: Task, *, weigh_classes: bool) -> State:
+def initial_beliefs(task: Task, *, weigh_classes: bool, history: int = prediction_history.LENGTH) -> State:
     """Return the state before training: every label is believed, and no prediction is stored yet.
 
+    history: number of predictions that are stored for each row.
     weigh_classes: weigh classes by w_c = largest count / count, of the given labels; otherwise all by 1.
     """
     counts = task.labels[task.labels >= 0].bincount(minlength=task.n_classes)
@@ -27,7 +28,7 @@ def initial_beliefs(task: Task, *, weigh_classes: bool) -> State:
     return {
         "class_weights": weights if weigh_classes else torch.ones(task.n_classes),
         "believed": torch.ones(task.n_rows, dtype=torch.bool),
-        **prediction_history.initial_history(task.n_rows, task.n_classes),
+        **prediction_history.initial_history(task.n_rows, task.n_classes, history),
     }
 
 

@@ -1,4 +1,4 @@
-"""Class balance: oversampling, and nearest-neighbor votes weighted by class size."""
+"""Class balance: oversampling, selection from each class, and nearest-neighbor votes weighted by class size."""
 
 from __future__ import annotations
 
@@ -34,6 +34,19 @@ def oversample_classes(rows: Tensor, labels: Tensor) -> Tensor:
 def has_several_classes(labels: Tensor) -> bool:
     """Whether at least two classes occur; a classifier cannot be trained on fewer. Labels [m] must be 0 … K-1."""
     return int(labels.bincount().count_nonzero()) > 1
+
+
+def smallest_of_each_class(values: Tensor, labels: Tensor, count: int) -> Tensor:
+    """Return the mask of the `count` smallest values of each class, all of a class that has fewer. [m], [m] -> [m].
+
+    >>> smallest_of_each_class(torch.tensor([3.0, 1.0, 2.0, 9.0]), torch.tensor([0, 0, 0, 1]), 2)
+    tensor([False,  True,  True,  True])
+    """
+    order = values.argsort(stable=True)
+    by_class = order[labels[order].argsort(stable=True)]  # classes in turn, each sorted by value
+    counts = labels.bincount()
+    rank = torch.arange(len(labels), device=labels.device) - (counts.cumsum(0) - counts)[labels[by_class]]
+    return torch.zeros_like(labels, dtype=torch.bool).index_fill_(0, by_class[rank < count], True)
 
 
 def balanced_vote(features: Tensor, labels: Tensor, *, n_classes: int, k: int) -> Tensor:

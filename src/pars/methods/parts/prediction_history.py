@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 LENGTH = 10  # predictions stored per row, as in Tanaka et al. 2018 and Kim et al. 2019
 
 
-def initial_history(n_rows: int, n_classes: int) -> State:
-    """Return the state of an empty history: the last `LENGTH` softmax outputs of each row.
+def initial_history(n_rows: int, n_classes: int, length: int = LENGTH) -> State:
+    """Return the state of an empty history: the last `length` softmax outputs of each row.
 
     float16 (n·10·K·2 bytes; CIFAR-100: 100 MB, also in every checkpoint) rounds a probability by at most one part in
     2048, far less than two views of a row differ by.
     """
     return {
-        "history": torch.zeros(n_rows, LENGTH, n_classes, dtype=torch.float16),
+        "history": torch.zeros(n_rows, length, n_classes, dtype=torch.float16),
         "history_writes": torch.zeros(n_rows, dtype=torch.int64),  # number of writes to each row
     }
 
@@ -29,7 +29,7 @@ def add_to_history(state: State, rows: Tensor, logits: Tensor) -> None:
     """Replace the oldest output of each row by softmax(logits). Shapes: rows [B], logits [B, K]."""
     ring, writes = state["history"], state["history_writes"]
     with torch.no_grad():
-        ring[rows, writes[rows] % LENGTH] = _softmax_by_row(rows, logits).to(ring.dtype)
+        ring[rows, writes[rows] % ring.shape[1]] = _softmax_by_row(rows, logits).to(ring.dtype)
         writes[rows] = writes[rows] + 1
 
 
@@ -45,7 +45,7 @@ def mean_prediction(state: State, rows: Tensor | None = None) -> Tensor:
     ring, writes = state["history"], state["history_writes"]
     if rows is not None:
         ring, writes = ring[rows], writes[rows]
-    written = writes.clamp(max=LENGTH)[:, None]  # the other places hold zeros
+    written = writes.clamp(max=ring.shape[1])[:, None]  # the other places hold zeros
     total = ring.sum(dim=1, dtype=torch.float32)
     return torch.where(written > 0, total / written.clamp_min(1), 1 / ring.shape[2])
 
