@@ -18,7 +18,7 @@ from pars.errors import UserError
 from pars.losses import mae
 from pars.method_api import Losses, Method, Setting, Stage, Step, Task
 from pars.methods.jnpl import JNPL, negative_plus, positive_plus, published, seems_clean
-from pars.methods.parts import believed_labels, prediction_history
+from pars.methods.parts import prediction_history, selected_labels
 
 
 @pytest.mark.parametrize("require_given", [False, True])
@@ -112,14 +112,14 @@ def test_it_ends_as_nlnl_does() -> None:
     m, config = JNPL(lengths=(2, 1, 1)), replace(SHORT, epochs=4)
     trainer = make_trainer(m, data=toy(unlabeled=9), callback=seen, config=config)
     trainer.run()
-    assert [line["stage"] for line in seen.lines] == ["joint", "joint", "believed", "soft labels"]
+    assert [line["stage"] for line in seen.lines] == ["joint", "joint", "selected", "soft labels"]
     assert trainer.state["history_writes"].tolist() == [1] * 51 + [0] * 9  # of the third stage alone
     assert_allclose(m.evidence(trainer.state)["history_mean"].sum(1), 1, rtol=1e-3)
 
 
-def test_every_row_counts_alike_and_every_label_is_believed_at_first() -> None:
+def test_every_row_counts_alike_and_every_label_is_selected_at_first() -> None:
     task = Task(5, 4, torch.tensor([0, 0, 0, 1, -1]), 4)
-    assert_identical(JNPL().initial_state(task), believed_labels.initial_beliefs(task, weigh_classes=False))
+    assert_identical(JNPL().initial_state(task), selected_labels.initial_selection(task, weigh_classes=False))
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_published_settings() -> None:
     stages = ten.build().stages(Task(1, 10, torch.tensor([0]), ten.train["epochs"].value))
     assert [(stage.name, stage.epochs) for stage in stages] == [
         ("joint", 1000),
-        ("believed", 480),
+        ("selected", 480),
         ("soft labels", 480),
     ]
     assert stages[0].own_curve or stages[0].train  # its learning rate drops after 800 of 1000 epochs

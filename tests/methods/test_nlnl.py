@@ -21,25 +21,25 @@ from pars.methods.parts import prediction_history
 WEIGHTS = torch.tensor([1.0, 3.0, 1.5, 2.0])
 
 
-def state_of(rows: int, believed: list[bool]) -> State:
-    return {"class_weights": WEIGHTS, "believed": torch.tensor(believed), **prediction_history.initial_history(rows, 4)}
+def state_of(rows: int, selected: list[bool]) -> State:
+    return {"class_weights": WEIGHTS, "selected": torch.tensor(selected), **prediction_history.initial_history(rows, 4)}
 
 
 @pytest.mark.parametrize("ln_neg", [1, 7, None])
-def test_negative_learning_sums_over_draws_and_averages_over_believed_rows(ln_neg: int | None) -> None:
+def test_negative_learning_sums_over_draws_and_averages_over_selected_rows(ln_neg: int | None) -> None:
     logits, labels = random_logits(1), random_labels(1)
-    believed = [True, False, True, True, False]
-    step = make_step(logits, labels, seed=4, state=state_of(5, believed))
+    selected = [True, False, True, True, False]
+    step = make_step(logits, labels, seed=4, state=state_of(5, selected))
     losses = NLNL(ln_neg=ln_neg).negative_step(step)
     drawn = others(labels.tolist(), 4, ln_neg or 4, np.random.default_rng(4))  # 1.1 per class: 4.4
     total = 0.0
     for i in range(5):
         p = softmax(logits["raw/weak"][i].detach().double().numpy())
-        if believed[i]:
+        if selected[i]:
             total -= float(WEIGHTS[labels[i]]) * sum(math.log(max(1 - p[c], 1e-5)) for c in drawn[i])
         assert_allclose(
             prediction_history.mean_prediction(step.state)[i], p, rtol=1e-3
-        )  # unbelieved rows are remembered, too
+        )  # unselected rows are remembered, too
     assert_allclose(losses["negative"].item(), total / 3, rtol=1e-5)
 
 
@@ -65,7 +65,7 @@ def test_the_given_label_is_never_drawn() -> None:
     assert NLNL(ln_neg=50).negative_step(step)["negative"] < 1e-3
 
 
-def test_all_labels_believed_and_weighed_alike_it_is_cross_entropy() -> None:
+def test_all_labels_selected_and_weighed_alike_it_is_cross_entropy() -> None:
     m = NLNL(lengths=(0, 0, 1, 0, 0), gamma=0.0, class_weights=False)
     ours, plain = make_trainer(m), make_trainer(Supervised(loss="ce"))
     ours.run()
@@ -86,7 +86,7 @@ def test_every_stage_trains_after_every_other() -> None:
     m, config = NLNL(lengths=(1, 1, 1, 1, 1)), replace(SHORT, epochs=5)
     trainer = make_trainer(m, data=toy(unlabeled=9), callback=seen, config=config)
     trainer.run()
-    assert [line["stage"] for line in seen.lines] == ["NL", "SelNL", "SelPL", "believed", "soft labels"]
+    assert [line["stage"] for line in seen.lines] == ["NL", "SelNL", "SelPL", "selected", "soft labels"]
     assert trainer.state["history_writes"].tolist() == [1] * 51 + [0] * 9  # of the fourth stage alone
     assert_allclose(m.evidence(trainer.state)["history_mean"].sum(1), 1, rtol=1e-3)
 

@@ -300,7 +300,7 @@ def test_late_in_a_run_labels_train_where_the_ensemble_predicts_them(pool: Any, 
     assert_allclose(method.main_step(step)["raw"].item(), loss[:2].sum().item() / 5, rtol=1e-6)
 
 
-def test_selections_say_what_the_step_believed() -> None:
+def test_selections_have_the_predictions_of_the_step() -> None:
     logits, labels = random_logits(0), random_labels(0)
     step = make_step(logits, labels, net=Network(AsIs(), Averaged()))
     PARS(tau=0.7).main_step(step)

@@ -17,7 +17,7 @@ from pars.audit.report import AuditReport, percent
 from pars.audit.scoring import score
 from pars.errors import UserError
 from pars.files import read_arrays
-from pars.run_format import check_run_format
+from pars.run_files import RunFiles, check_run_format
 
 ENOUGH_HELD_OUT = 100  # labeled rows; fewer are too few to calibrate on
 MEMORIZED = 0.1  # excess agreement with training labels above which late predictions are not used
@@ -205,18 +205,19 @@ def audit_run(folder: str | Path, *, features: npt.ArrayLike | None = None) -> A
     features [n, ...]: for the votes of the nearest neighbors.
     """
     path = Path(folder)
-    if not (path / "config.toml").exists():
-        raise UserError(f"{path} is not a run: {path / 'config.toml'} is missing")
+    files = RunFiles(path)
+    if not files.config.exists():
+        raise UserError(f"{path} is not a run: {files.config} is missing")
     check_run_format(path)
-    if not (path / "model.safetensors").exists():
+    if not files.model.exists():
         raise UserError(f"{path} is not finished: `pars resume {path}` completes it")
-    file = path / "dynamics.safetensors"
+    file = files.dynamics
     if not file.exists():
         raise UserError(
             f"{file} is missing: the run was trained with train.dynamics_every = 0, which records no training dynamics"
         )
     arrays, _ = read_arrays(file)
-    classes = _read_classes(path / "model.safetensors")
+    classes = _read_classes(files.model)
     try:
         return from_dynamics(arrays, classes=classes, features=features)
     except UserError as error:

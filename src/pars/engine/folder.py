@@ -12,44 +12,11 @@ from typing import Any
 
 from pars.errors import Diverged, UserError
 from pars.files import PART, guarded, write_text
-from pars.run_format import INPUTS
+from pars.run_files import RunFiles
 
 
-class RunFolder:
-    """Names and writes the files of a run.
-
-    config.toml         the resolved configuration
-    inputs.json         format version, settings, checksums of the data and CPU threads it began with; what was given
-                        from Python
-    plan.json           with a budget: what each epoch is expected to cost
-    noise.json          how the labels were corrupted, with the realized confusion matrix
-    labels.csv          row, given label, true label (where known)
-    metrics.jsonl       one object per epoch
-    checkpoint.safetensors   where to resume
-    model.safetensors   final weights: `average.` (EMA) and `raw.`
-    rows-STAGE.safetensors   predictions of each training row at the end of a stage
-    dynamics.safetensors     per-example training dynamics: for the audit
-    result.json         the outcome in numbers
-    lock                there while a process trains, or after it was killed
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.config = path / "config.toml"
-        self.inputs = path / INPUTS
-        self.plan = path / "plan.json"
-        self.noise = path / "noise.json"
-        self.labels = path / "labels.csv"
-        self.metrics = path / "metrics.jsonl"
-        self.checkpoint = path / "checkpoint.safetensors"
-        self.model = path / "model.safetensors"
-        self.dynamics = path / "dynamics.safetensors"
-        self.result = path / "result.json"
-        self._lock = path / "lock"
-
-    def rows(self, stage: str) -> Path:
-        """The file of a stage's end."""
-        return self.path / f"rows-{stage}.safetensors"
+class RunFolder(RunFiles):
+    """Begins, locks and writes the folder of a run; `RunFiles` lists what is in it."""
 
     @contextmanager
     def lock(self) -> Iterator[None]:

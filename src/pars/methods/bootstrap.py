@@ -1,4 +1,4 @@
-"""Bootstrapping (Reed et al. 2014): the target is the given label, mixed with what the network believes itself."""
+"""Bootstrapping (Reed et al. 2014): the target is the given label, mixed with the prediction of the network."""
 
 from __future__ import annotations
 

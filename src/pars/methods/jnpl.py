@@ -23,7 +23,7 @@ from pars.method_api import (
     ours,
     third_party,
 )
-from pars.methods.parts import believed_labels, prediction_history
+from pars.methods.parts import prediction_history, selected_labels
 from pars.methods.parts.targets import complement_counts
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class JNPL(Method):
     N: int = 3  # PL+: the gradient at the predicted class is -(1 - p^(2^(N+1)))
     ln_neg: int | None = None  # complementary labels drawn per row and step; none = ten per class, for short runs
     require_given: bool = False  # PL+ only where the given label is the predicted one
-    gamma: float = 0.5  # p_y from which the finish believes a label
+    gamma: float = 0.5  # p_y from which the finish selects a label
     lengths: tuple[float, ...] = (1000, 480, 480)
     """Of joint learning and the finish's two stages, in relation to each other."""
     lr2: float | None = None  # learning rate that the finish's stages begin with; none = the run's
@@ -64,11 +64,11 @@ class JNPL(Method):
         joint, first, second = (end - start for start, end in pairwise([0, *ends]))
         return (
             Stage("joint", joint, self.joint_step, own_curve=True),
-            *believed_labels.finish((first, second), threshold=self.gamma, lr=self.lr2),
+            *selected_labels.finish((first, second), threshold=self.gamma, lr=self.lr2),
         )
 
     def initial_state(self, task: Task) -> State:
-        return believed_labels.initial_beliefs(task, weigh_classes=False)
+        return selected_labels.initial_selection(task, weigh_classes=False)
 
     def joint_step(self, step: Step) -> Losses:
         logits, labels = step.net(step.batch.weak), step.batch.labels

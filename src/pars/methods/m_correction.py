@@ -38,7 +38,7 @@ SUREST = 1e-4  # B stays so far from 0 and 1 once it is fitted: two rows of B = 
 
 @dataclass(frozen=True, kw_only=True)
 class MCorrection(Method):
-    """Mixup; then a label is believed with 1 - B and the network's own prediction with B, B being how noisy it looks.
+    """Mixup; then the label has weight 1 - B and the prediction weight B, the posterior that the label is wrong.
 
     M-DYR-H bootstraps with predicted classes, M-DYR-S with probabilities. MD-DYR-SH also mixes rows in proportion to
     1 - B, and goes from probabilities to classes.

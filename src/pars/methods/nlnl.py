@@ -1,4 +1,4 @@
-"""NLNL (Kim et al. 2019): learn what a row is not, then trust the given labels that the network has come to believe."""
+"""NLNL (Kim et al. 2019): learn what a row is not, then from the given labels that the network predicts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pars.method_api import (
     code,
     epochs_of,
 )
-from pars.methods.parts import believed_labels, prediction_history
+from pars.methods.parts import prediction_history, selected_labels
 from pars.methods.parts.targets import complement_counts
 
 if TYPE_CHECKING:
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class NLNL(Method):
-    """Negative learning (NL), on believed labels only (SelNL), positive learning (SelPL), semi-supervised finish.
+    """Negative learning (NL), on selected labels only (SelNL), positive learning (SelPL), semi-supervised finish.
 
-    A label is believed by the mean of the network's last probabilities *of the given label*, p_y. The finish
-    trains a fresh network on the believed labels, and another on the first one's averaged predictions for every row.
+    A label is selected by the mean of the network's last probabilities *of the given label*, p_y. The finish
+    trains a fresh network on the selected labels, and another on the first one's averaged predictions for every row.
     """
 
     epoch_constants: ClassVar[Mapping[str, EpochConstant]] = {"history": "length"}
 
     ln_neg: int | None = None  # complementary labels drawn per row and step; none = 1.1 per class
-    gamma: float = 0.5  # p_y from which SelPL believes a label; of SelNL it is 1/K
+    gamma: float = 0.5  # p_y from which SelPL selects a label; of SelNL it is 1/K
     lengths: tuple[float, ...] = (720, 720, 720, 480, 480)
     """Of NL, SelNL, SelPL and the finish's two stages, in relation to each other."""
     lr2: float | None = None  # learning rate that the finish's stages begin with; none = the run's
@@ -63,29 +63,29 @@ class NLNL(Method):
         ends = [epochs_of(end / sum(self.lengths), task.epochs, name="lengths") for end in accumulate(self.lengths)]
         nl, sel_nl, sel_pl, first, second = (end - start for start, end in pairwise([0, *ends]))
 
-        def believe_above_chance(epoch: Epoch) -> None:
-            believed_labels.believe(epoch, 1 / epoch.n_classes)
+        def select_above_chance(epoch: Epoch) -> None:
+            selected_labels.select_labels(epoch, 1 / epoch.n_classes)
 
-        def believe_the_sure(epoch: Epoch) -> None:
-            believed_labels.believe(epoch, self.gamma)
+        def select_confident(epoch: Epoch) -> None:
+            selected_labels.select_labels(epoch, self.gamma)
 
         return (
             Stage("NL", nl, self.negative_step),
-            Stage("SelNL", sel_nl, self.negative_step, before_epoch=believe_above_chance),
-            Stage("SelPL", sel_pl, believed_labels.positive_step, before_epoch=believe_the_sure),
-            *believed_labels.finish((first, second), threshold=self.gamma, lr=self.lr2),
+            Stage("SelNL", sel_nl, self.negative_step, before_epoch=select_above_chance),
+            Stage("SelPL", sel_pl, selected_labels.positive_step, before_epoch=select_confident),
+            *selected_labels.finish((first, second), threshold=self.gamma, lr=self.lr2),
         )
 
     def initial_state(self, task: Task) -> State:
         history = self.at_length(task.epochs).history
-        return believed_labels.initial_beliefs(task, weigh_classes=self.class_weights, history=history)
+        return selected_labels.initial_selection(task, weigh_classes=self.class_weights, history=history)
 
     def negative_step(self, step: Step) -> Losses:
         """-w_y · Σ log(1 - p_ȳ) over draws ȳ, uniform over the classes other than the given one."""
         logits = step.net(step.batch.weak)
         n_classes = logits.shape[1]
         drawn = complement_counts(step, step.batch.labels, n_classes, self.ln_neg or round(1.1 * n_classes))
-        return {"negative": believed_labels.believed_mean(step, logits, negative_learning(logits, drawn))}
+        return {"negative": selected_labels.selected_mean(step, logits, negative_learning(logits, drawn))}
 
     def evidence(self, state: State) -> Mapping[str, Tensor]:
         return {"history_mean": prediction_history.mean_prediction(state)}
@@ -119,7 +119,7 @@ ENTRIES = (
         authors="Kim et al.",
         year=2019,
         link="https://arxiv.org/abs/1908.07387",
-        summary="learns what rows are not, then the labels it has come to believe, then its own averaged predictions",
+        summary="learns what rows are not, then confidently predicted labels, then its own averaged predictions",
         cost=1.0,
         recipe=published,
         differs="a history that is not full yet is averaged over what is in it; pixels are also divided by their "

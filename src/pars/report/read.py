@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from pars.errors import UserError
 from pars.files import read_arrays
-from pars.run_format import check_run_format
+from pars.run_files import RunFiles, check_run_format
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
@@ -91,21 +91,21 @@ def read_run(path: Path) -> Run:
     """Return a run, finished or not. A UserError names the file that is missing or damaged."""
     if not path.is_dir():
         raise UserError(f"{path} is not a run: expected a folder")
-    if not (path / "config.toml").exists():
-        raise UserError(f"{path} is not a run: {path / 'config.toml'} is missing")
+    files = RunFiles(path)
+    if not files.config.exists():
+        raise UserError(f"{path} is not a run: {files.config} is missing")
     check_run_format(path)
-    result = path / "result.json"
-    labels = _read_labels(path / "labels.csv")
-    records = {file: _read_rows(file, len(labels.given)) for file in sorted(path.glob("rows-*.safetensors"))}
+    labels = _read_labels(files.labels)
+    records = {file: _read_rows(file, len(labels.given)) for file in sorted(path.glob(files.rows("*").name))}
     in_order = sorted(records.items(), key=lambda item: item[1].epoch)
     return Run(
         path=path,
-        config=_read_config(path / "config.toml"),
-        noise=_read_object(path / "noise.json", ("kind", "rate", "realized_rate", "n_labeled")),
+        config=_read_config(files.config),
+        noise=_read_object(files.noise, ("kind", "rate", "realized_rate", "n_labeled")),
         labels=labels,
-        metrics=read_metrics(path / "metrics.jsonl"),
+        metrics=read_metrics(files.metrics),
         stages={file.stem.removeprefix("rows-"): record for file, record in in_order},
-        result=_read_object(result, ("epochs",)) if result.exists() else None,
+        result=_read_object(files.result, ("epochs",)) if files.result.exists() else None,
     )
 
 

@@ -17,7 +17,7 @@ from pars.errors import UserError
 from pars.noise import NoiseRecord, labels_sha256
 from pars.run import toml
 from pars.run.config import RunConfig
-from pars.run_format import check_run_format
+from pars.run_files import check_run_format
 
 Given = dict[str, bool]
 """Whether the `dataset` and the `networks` of a run were given from Python, where no configuration can name them."""

@@ -22,7 +22,7 @@ from pars.errors import UserError
 from pars.run import inputs, toml
 from pars.run.config import RunConfig, label_file
 from pars.run.presets import OWN_FILES
-from pars.run_format import VERSION
+from pars.run_files import VERSION
 
 VIEW_BANK = 1024  # rows that feature views may mix in
 

@@ -10,7 +10,7 @@
 | `transition.py` | the matrix of label errors: estimated from anchors, and what it implies |
 | `class_balance.py` | class-balanced oversampling, selection and nearest-neighbor votes |
 | `prediction_history.py` | per-row predictions of earlier epochs: the last ten, or a moving average |
-| `believed_labels.py` | given labels that the network has come to believe, and NLNL's semi-supervised finish |
+| `selected_labels.py` | given labels that the network predicts with confidence, and NLNL's semi-supervised finish |
 | `gradient_norm_sampling.py` | rows drawn in proportion to the gradient norm of their loss |
 | `pseudo_label_trust.py` | the weight of pseudo-labels, estimated from noisy labels |
 """

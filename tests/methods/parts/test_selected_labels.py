@@ -1,4 +1,4 @@
-"""Labels that the network has come to believe, and the finish that trains on them."""
+"""Labels that the network predicts with confidence, and the finish that trains on them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torch import Tensor
 from methods.reference import make_step, random_labels, random_logits
 from pars.method_api import Epoch, State, Sweep, Task
 from pars.methods.parts import prediction_history
-from pars.methods.parts.believed_labels import believe, finish, initial_beliefs, positive_step, soft_step
+from pars.methods.parts.selected_labels import finish, initial_selection, positive_step, select_labels, soft_step
 
 WEIGHTS = torch.tensor([1.0, 3.0, 1.5, 2.0])
 
 
-def state_of(rows: int, believed: list[bool]) -> State:
-    return {"class_weights": WEIGHTS, "believed": torch.tensor(believed), **prediction_history.initial_history(rows, 4)}
+def state_of(rows: int, selected: list[bool]) -> State:
+    return {"class_weights": WEIGHTS, "selected": torch.tensor(selected), **prediction_history.initial_history(rows, 4)}
 
 
 def epoch_of(state: State, given: Tensor, rows: Tensor, index: int = 0) -> Epoch:
@@ -27,13 +27,13 @@ def epoch_of(state: State, given: Tensor, rows: Tensor, index: int = 0) -> Epoch
     return Epoch((), index, 5, rows, given, 4, state, np.random.default_rng(0), no_pass)
 
 
-def test_positive_learning_is_weighted_cross_entropy_of_believed_rows() -> None:
+def test_positive_learning_is_weighted_cross_entropy_of_selected_rows() -> None:
     logits, labels = random_logits(4), random_labels(4)
-    believed = [False, True, False, True, True]
-    step = make_step(logits, labels, state=state_of(5, believed))
+    selected = [False, True, False, True, True]
+    step = make_step(logits, labels, state=state_of(5, selected))
     losses = positive_step(step)
     log_p = logits["raw/weak"].detach().double().log_softmax(1)
-    total = sum(-float(WEIGHTS[labels[i]] * log_p[i, labels[i]]) for i in range(5) if believed[i])
+    total = sum(-float(WEIGHTS[labels[i]] * log_p[i, labels[i]]) for i in range(5) if selected[i])
     assert_allclose(losses["positive"].item(), total / 3, rtol=1e-5)
 
 
@@ -51,26 +51,26 @@ def test_soft_labels_are_the_history_and_classes_are_weighted() -> None:
     assert torch.equal(state["history"], before)
 
 
-def test_a_label_is_believed_by_the_mean_probability_of_the_given_class() -> None:
+def test_a_label_is_selected_by_the_mean_probability_of_the_given_class() -> None:
     given = torch.tensor([0, 1, 2, 3, -1, 0])
     rows = torch.tensor([0, 1, 2, 4, 5])  # row 3 is held out, row 4 has no label, row 5 was never trained on
     state = state_of(6, [True] * 6)
     for p in (0.9, 0.2):  # of class 0, for every row
         said = torch.tensor([p, (1 - p) / 3, (1 - p) / 3, (1 - p) / 3]).log().expand(5, 4)
         prediction_history.add_to_history(state, torch.arange(5), said)
-    believe(epoch_of(state, given, rows), 0.5)  # mean 0.55 of class 0, 0.15 of the others
-    assert state["believed"].tolist() == [True, False, False, True, True, False]
+    select_labels(epoch_of(state, given, rows), 0.5)  # mean 0.55 of class 0, 0.15 of the others
+    assert state["selected"].tolist() == [True, False, False, True, True, False]
     epoch = epoch_of(state, given, rows)
-    believe(epoch, 1 / 4)
-    assert state["believed"].tolist() == [True, False, False, True, True, True]  # 1/K of a row not known yet
-    assert_allclose(epoch.notes["believed"], 0.5)
+    select_labels(epoch, 1 / 4)
+    assert state["selected"].tolist() == [True, False, False, True, True, True]  # 1/K of a row not known yet
+    assert_allclose(epoch.notes["selected"], 0.5)
 
 
-def test_where_no_label_is_believed_the_last_choice_stays() -> None:
+def test_where_no_label_is_selected_the_last_choice_stays() -> None:
     state = state_of(3, [True, False, True])
     epoch = epoch_of(state, torch.tensor([0, 1, 2]), torch.arange(3))
-    believe(epoch, 0.5)  # nothing is known: 1/4 each
-    assert state["believed"].tolist() == [True, False, True]
+    select_labels(epoch, 0.5)  # nothing is known: 1/4 each
+    assert state["selected"].tolist() == [True, False, True]
     assert epoch.notes["kept_last_split"] == 1
 
 
@@ -80,7 +80,7 @@ def test_the_finish_chooses_rows_once_and_has_a_history_of_its_own() -> None:
     given, state = torch.tensor([0, 1, 2]), state_of(3, [True] * 3)
     prediction_history.add_to_history(state, torch.arange(3), 9 * torch.eye(4)[[0, 1, 0]])
     hook(epoch_of(state, given, torch.arange(3)))
-    assert state["believed"].tolist() == [True, True, False]
+    assert state["selected"].tolist() == [True, True, False]
     assert not state["history_writes"].any()
     prediction_history.add_to_history(state, torch.arange(3), 9 * torch.eye(4)[[3, 3, 2]])
     kept = {name: tensor.clone() for name, tensor in state.items()}
@@ -90,19 +90,19 @@ def test_the_finish_chooses_rows_once_and_has_a_history_of_its_own() -> None:
 
 def test_class_weights_are_the_largest_count_over_each_count() -> None:
     task = Task(8, 4, torch.tensor([0, 0, 0, 1, 3, 3, -1, -1]), 4)
-    assert initial_beliefs(task, weigh_classes=True)["class_weights"].tolist() == [
+    assert initial_selection(task, weigh_classes=True)["class_weights"].tolist() == [
         1,
         3,
         1,
         1.5,
     ]  # nothing to weigh in class 2
-    assert initial_beliefs(task, weigh_classes=False)["class_weights"].tolist() == [1, 1, 1, 1]
+    assert initial_selection(task, weigh_classes=False)["class_weights"].tolist() == [1, 1, 1, 1]
 
 
 def test_the_finish_starts_twice_from_fresh_weights_with_its_own_learning_rate() -> None:
-    believed, soft = finish((7, 3), threshold=0.5, lr=0.1)
-    assert (believed.epochs, soft.epochs) == (7, 3)
-    for stage in (believed, soft):
+    selected, soft = finish((7, 3), threshold=0.5, lr=0.1)
+    assert (selected.epochs, soft.epochs) == (7, 3)
+    for stage in (selected, soft):
         assert stage.restart == "all"
         assert stage.train == {"schedule": "steps", "milestones": (0.4, 0.6), "gamma": 0.1, "lr": 0.1}
     assert "lr" not in finish((1, 1), threshold=0.5, lr=None)[0].train

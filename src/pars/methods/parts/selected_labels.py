@@ -1,7 +1,7 @@
-"""Given labels that the network has come to believe, and the semi-supervised finish of NLNL (Kim et al. 2019).
+"""Given labels that the network predicts with confidence, and the semi-supervised finish of NLNL (Kim et al. 2019).
 
-A label is believed if the mean of the network's last ten probabilities of it reaches a threshold. The finish trains a
-fresh network on the believed labels, and another on the first one's averaged predictions for every row.
+A label is selected if the mean of the network's last ten probabilities of it reaches a threshold. The finish trains a
+fresh network on the selected labels, and another on the first one's averaged predictions for every row.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def initial_beliefs(task: Task, *, weigh_classes: bool, history: int = prediction_history.LENGTH) -> State:
-    """Return the state before training: every label is believed, and no prediction is stored yet.
+def initial_selection(task: Task, *, weigh_classes: bool, history: int = prediction_history.LENGTH) -> State:
+    """Return the state before training: every label is selected, and no prediction is stored yet.
 
     history: number of predictions that are stored for each row.
     weigh_classes: weigh classes by w_c = largest count / count, of the given labels; otherwise all by 1.
@@ -27,39 +27,39 @@ def initial_beliefs(task: Task, *, weigh_classes: bool, history: int = predictio
     weights = torch.where(counts > 0, counts.max() / counts.clamp_min(1), 1.0)
     return {
         "class_weights": weights if weigh_classes else torch.ones(task.n_classes),
-        "believed": torch.ones(task.n_rows, dtype=torch.bool),
+        "selected": torch.ones(task.n_rows, dtype=torch.bool),
         **prediction_history.initial_history(task.n_rows, task.n_classes, history),
     }
 
 
-def believe(epoch: Epoch, threshold: float) -> None:
-    """Before an epoch: believe the labels whose mean probability reaches the threshold; the last choice if none does.
+def select_labels(epoch: Epoch, threshold: float) -> None:
+    """Before an epoch: select the labels whose mean probability reaches the threshold; the last choice if none does.
 
     It is the probability *of the given label*, p_y, that counts, not the largest one.
     """
     rows = epoch.labeled
     p_y = prediction_history.mean_prediction(epoch.state, rows).gather(1, epoch.given[rows][:, None])[:, 0]
-    believed = p_y >= threshold
-    if believed.any():
-        epoch.state["believed"][rows] = believed
+    selected = p_y >= threshold
+    if selected.any():
+        epoch.state["selected"][rows] = selected
     else:
         epoch.note(kept_last_split=1.0)
-    epoch.note(believed=float(epoch.state["believed"][rows].float().mean()))
+    epoch.note(selected=float(epoch.state["selected"][rows].float().mean()))
 
 
-def believed_mean(step: Step, logits: Tensor, losses: Tensor) -> Tensor:
-    """Return the mean of class-weighted losses [B] over believed rows. Every row's prediction goes into the history."""
+def selected_mean(step: Step, logits: Tensor, losses: Tensor) -> Tensor:
+    """Return the mean of class-weighted losses [B] over selected rows. Every row's prediction goes into the history."""
     rows = step.batch.rows
-    believed = step.state["believed"][rows]
+    selected = step.state["selected"][rows]
     prediction_history.add_to_history(step.state, rows, logits)
-    step.record_selection("believed", step.batch, logits, believed)
-    return reduce.mean(step.state["class_weights"][step.batch.labels] * losses, believed)
+    step.record_selection("selected", step.batch, logits, selected)
+    return reduce.mean(step.state["class_weights"][step.batch.labels] * losses, selected)
 
 
 def positive_step(step: Step) -> Losses:
-    """Cross-entropy on believed labels."""
+    """Cross-entropy on selected labels."""
     logits = step.net(step.batch.weak)
-    return {"positive": believed_mean(step, logits, cross_entropy(logits, step.batch.labels))}
+    return {"positive": selected_mean(step, logits, cross_entropy(logits, step.batch.labels))}
 
 
 def soft_step(step: Step) -> Losses:
@@ -73,17 +73,17 @@ def soft_step(step: Step) -> Losses:
 def finish(epochs: tuple[int, int], *, threshold: float, lr: float | None) -> tuple[Stage, Stage]:
     """Return the two stages of the semi-supervised finish, of so many epochs.
 
-    threshold: of p_y, from which a label is believed. lr: that both begin with; none = the run's.
+    threshold: of p_y, from which a label is selected. lr: that both begin with; none = the run's.
     """
     train: dict[str, object] = {"schedule": "steps", "milestones": (0.4, 0.6), "gamma": 0.1}
     train |= {} if lr is None else {"lr": lr}
 
     def begin(epoch: Epoch) -> None:
         if epoch.index == 0:
-            believe(epoch, threshold)
+            select_labels(epoch, threshold)
             prediction_history.clear_history(epoch.state)  # from here on it is the fresh network's
 
     return (
-        Stage("believed", epochs[0], positive_step, before_epoch=begin, restart="all", train=train),
+        Stage("selected", epochs[0], positive_step, before_epoch=begin, restart="all", train=train),
         Stage("soft labels", epochs[1], soft_step, restart="all", train=train),
     )

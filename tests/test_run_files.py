@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pars.errors import UserError
-from pars.run_format import VERSION, check_run_format
+from pars.run_files import VERSION, check_run_format
 
 
 def test_the_version_that_this_one_writes_is_read(tmp_path: Path) -> None:

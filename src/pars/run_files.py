@@ -1,0 +1,69 @@
+"""The files of a run folder by name, and the version of their format.
+
+`inputs.json` carries the version under the key "format". Folders written before it did are of version 1.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pars.errors import UserError
+
+VERSION = 2
+
+
+class RunFiles:
+    """Where the files of a run are.
+
+    config.toml         the resolved configuration
+    inputs.json         format version, settings, checksums of the data and CPU threads it began with; what was given
+                        from Python
+    plan.json           with a budget: what each epoch is expected to cost
+    noise.json          how the labels were corrupted, with the realized confusion matrix
+    labels.csv          row, given label, true label (where known)
+    metrics.jsonl       one object per epoch
+    checkpoint.safetensors   where to resume
+    model.safetensors   final weights: `average.` (EMA) and `raw.`
+    rows-STAGE.safetensors   predictions of each training row at the end of a stage
+    dynamics.safetensors     per-example training dynamics: for the audit
+    result.json         the outcome in numbers
+    lock                there while a process trains, or after it was killed
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.toml"
+        self.inputs = path / "inputs.json"
+        self.plan = path / "plan.json"
+        self.noise = path / "noise.json"
+        self.labels = path / "labels.csv"
+        self.metrics = path / "metrics.jsonl"
+        self.checkpoint = path / "checkpoint.safetensors"
+        self.model = path / "model.safetensors"
+        self.dynamics = path / "dynamics.safetensors"
+        self.result = path / "result.json"
+        self._lock = path / "lock"
+
+    def rows(self, stage: str) -> Path:
+        """The file of a stage's end; "*" is a pattern for all of them."""
+        return self.path / f"rows-{stage}.safetensors"
+
+
+def check_run_format(folder: Path) -> None:
+    """Raise a UserError unless the run in a folder was written in the format that this version reads."""
+    path = RunFiles(folder).inputs
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path} is missing: it says which version of pars wrote the run, and on which data") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path} is damaged: {error!r}") from error
+    found = content.get("format", 1) if isinstance(content, dict) else None
+    if type(found) is not int or found < 1:
+        raise UserError(f"{path} is damaged: format is {found!r}, expected a whole number")
+    if found != VERSION:
+        written, mend = ("an older", "train it again") if found < VERSION else ("a newer", "upgrade pars")
+        raise UserError(
+            f"{folder} was written by {written} version of pars: run format {found}, this one reads {VERSION}; {mend}"
+        )
