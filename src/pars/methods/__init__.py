@@ -36,6 +36,7 @@ from pars.methods import (
     sop,
     ssr,
     supervised,
+    t_revision,
 )
 from pars.methods.pars import PARS
 from pars.methods.pars_fast import PARSFast
@@ -50,6 +51,7 @@ FILES = (
     robust_losses,
     bootstrap,
     f_correction,
+    t_revision,
     noise_adaptation,
     mixup,
     decoupling,
