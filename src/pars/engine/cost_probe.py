@@ -126,6 +126,8 @@ class CostProbe:
         scheduled = runner.stage_of(epoch)
         for net in nets:
             net.forwards = net.backwards = 0
+        if epoch == scheduled.first_epoch:
+            runner.before_stage(scheduled, nets)
         runner.before_epoch(scheduled, nets, epoch)
         before = [net.forwards for net in nets]
         batches = runner.batches(scheduled, epoch)

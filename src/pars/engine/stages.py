@@ -5,7 +5,7 @@ Two classes use it: `Trainer`, which updates the weights after each step, and `C
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -68,9 +68,23 @@ class StageRunner:
         """The stage of an epoch (from 0)."""
         return next(scheduled for scheduled in reversed(self.schedule) if scheduled.first_epoch <= epoch)
 
+    def before_stage(self, scheduled: ScheduledStage, nets: tuple[Network, ...]) -> dict[str, float]:
+        """Let the method do what it does before a stage, with the networks of the one before; returns its notes."""
+        return self._between(scheduled.stage.before_stage, scheduled, nets, scheduled.first_epoch, "method/stage")
+
     def before_epoch(self, scheduled: ScheduledStage, nets: tuple[Network, ...], epoch: int) -> dict[str, float]:
         """Let the method do what it does before an epoch; returns its notes for the log."""
-        if scheduled.stage.before_epoch is None:
+        return self._between(scheduled.stage.before_epoch, scheduled, nets, epoch, "method/epoch")
+
+    def _between(
+        self,
+        hook: Callable[[Epoch], None] | None,
+        scheduled: ScheduledStage,
+        nets: tuple[Network, ...],
+        epoch: int,
+        stream: str,
+    ) -> dict[str, float]:
+        if hook is None:
             return {}
         before = Epoch(
             nets=nets,
@@ -80,10 +94,10 @@ class StageRunner:
             given=self._feed.labels,
             n_classes=self._n_classes,
             state=self.state,
-            rng=seeds.generator(self._seed, "method/epoch", epoch),
+            rng=seeds.generator(self._seed, stream, epoch),
             run_pass=self._feed.passes(epoch),
         )
-        scheduled.stage.before_epoch(before)
+        hook(before)
         return before.notes
 
     def batches(self, scheduled: ScheduledStage, epoch: int) -> dict[str, Batches]:

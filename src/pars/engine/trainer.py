@@ -174,6 +174,7 @@ class Trainer:
     def _begin_epoch(self, scheduled: ScheduledStage) -> None:
         """What happens between epochs; repeated by a run that is resumed before the first step."""
         if self.epoch == scheduled.first_epoch:
+            self.meter.add_notes(self.runner.before_stage(scheduled, self.nets))
             for index, learner in enumerate(self.learners):
                 learner.enter(scheduled.stage, seed=seeds.torch_seed(self.seed + index, "restart", self.epoch))
         self.meter.add_notes(self.runner.before_epoch(scheduled, self.nets, self.epoch))
