@@ -241,6 +241,42 @@ def test_row_parameters_move_by_their_gradient_and_only_where_they_were_used() -
     assert_allclose(trainer.state["label"], expected, rtol=1e-5)
 
 
+def two_stages(before_stage: Callable[[Epoch], None]) -> Staged:
+    return Staged(laid=(Stage("a", 2, ce), Stage("b", 2, ce, before_stage=before_stage, restart="all")))
+
+
+def test_before_a_stage_the_networks_are_those_of_the_stage_before_it() -> None:
+    seen, recorder = [], Recorder()
+
+    def look(epoch: Epoch) -> None:
+        seen.append({name: tensor.clone() for name, tensor in epoch.net.module.state_dict().items()})
+        epoch.note(looked=1.0)
+
+    make_trainer(two_stages(look), callback=recorder).run()
+    alone = make_trainer(two_stages(lambda epoch: None))
+    for _ in range(2):
+        alone._run_epoch([])
+    assert len(seen) == 1
+    assert_identical(seen[0], alone.nets[0].module.state_dict())
+    assert [line.get("notes") for line in recorder.lines] == [None, None, {"looked": 1.0}, None]
+
+
+@pytest.mark.parametrize("offset", [-1, 0, 1])
+def test_what_a_method_stores_before_a_stage_survives_a_stop(offset: int, tmp_path: Path) -> None:
+    def store(epoch: Epoch) -> None:
+        epoch.state["drawn"] = torch.from_numpy(epoch.rng.random(3))
+        epoch.state["logits"] = epoch.sweep(epoch.rows).logits
+
+    whole = make_trainer(two_stages(store))
+    whole.run()
+    with pytest.raises(Interrupted):
+        make_trainer(two_stages(store), folder=tmp_path, callback=StopAt(2 * whole.steps + offset)).run()
+    resumed = make_trainer(two_stages(store), folder=tmp_path)
+    resumed.restore()
+    resumed.run()
+    assert_identical(resumed.tensors(), whole.tensors())
+
+
 def passes(check: Callable[[Epoch], None], *, held_out: Any = None, unlabeled: int = 0) -> list[dict[str, Any]]:
     recorder = Recorder()
     make_trainer(

@@ -197,11 +197,13 @@ def run(method: Method, **options: Any) -> Trainer:
     return trainer
 
 
-def test_features_are_those_of_the_pretrained_network_and_outlive_it() -> None:
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_features_are_those_of_the_network_after_its_last_epoch_of_pre_training(epochs: int) -> None:
     held, data = np.arange(60) % 7 == 0, toy(unlabeled=10)
-    method = MLNT(M=2, pretrain=2)
+    method = MLNT(M=2, pretrain=epochs)
     trainer = make_trainer(method, data=data, held_out=held)
-    trainer._run_epoch([])
+    for _ in range(epochs):
+        trainer._run_epoch([])
     pretrained: Any = copy.deepcopy(trainer.nets[0].module).eval()
     trainer.run()
     features = trainer.state["features"]

@@ -13,7 +13,7 @@ from methods.reference import make_step, random_labels, random_logits
 from pars.engine import TrainConfig
 from pars.errors import UserError
 from pars.method_api import Setting, Task
-from pars.methods import PARS, REGISTRY, PARSPaper, Supervised, by_name
+from pars.methods import PARS, REGISTRY, PARSPaper, Supervised, by_name, recipe
 
 
 @pytest.mark.parametrize("name", REGISTRY)
@@ -79,6 +79,17 @@ def test_names_mean_what_they_say() -> None:
     assert by_name("warmup", Setting("cifar100")) == Supervised(loss="10*nce+mae")
     assert by_name("pars") == PARS()
     assert by_name("pars-paper", Setting("cifar10")) == PARSPaper(warm_up=25)
+
+
+def test_cross_entropy_of_table_1_has_a_schedule_of_its_own() -> None:
+    """SGD at 0.1, a tenth of it after 30, 80 and 110 of 120 epochs; `ce` has that of PARS."""
+    own, plain = recipe("ce-dividemix", Setting("cifar10")), recipe("ce", Setting("cifar10"))
+    assert own.build() == plain.build() == by_name("ce-dividemix") == Supervised(loss="ce")
+    assert not plain.train
+    assert [share * own.train["epochs"].value for share in own.train["milestones"].value] == pytest.approx(
+        [30, 80, 110]
+    )
+    assert (own.train["lr"].value, own.train["weight_decay"].value) == (0.1, 1e-4)
 
 
 def test_supervised_training_minimizes_the_mean_loss_on_given_labels() -> None:

@@ -162,6 +162,10 @@ def test_published_settings() -> None:
     pair = NoiseConfig(kind="asymmetric", rate=0.4)
     ten = published_plus(Setting("cifar10"))
     assert ten.build() == SOP(lr_u=10.0, lr_v=10.0, sigma=1e-8, lambda_C=0.9, lambda_B=0.1)
+    asymmetric = published_plus(Setting("cifar10", pair)).method
+    assert (asymmetric["lr_u"].value, asymmetric["lr_v"].value, asymmetric["lr_v"].source) == (10, 100, "recall")
+    instance = published_plus(Setting("cifar10", NoiseConfig(kind="instance", rate=0.4))).method
+    assert (instance["lr_v"].value, instance["lr_v"].source) == (10, "third-party")
     assert published(Setting("cifar100")).build() == SOP(lr_u=1.0, lr_v=10.0, sigma=1e-8)
     assert published(Setting("cifar100", pair)).build() == SOP(lr_u=0.1, lr_v=100.0, sigma=1e-8)
     assert published_plus(Setting("cifar100")).train["weight_decay"].value == 1e-3

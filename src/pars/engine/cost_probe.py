@@ -130,6 +130,8 @@ class CostProbe:
         scheduled = runner.stage_of(epoch)
         for net in nets:
             net.forwards = net.backwards = 0
+        if epoch == scheduled.first_epoch:
+            runner.before_epoch(scheduled, nets, epoch, of_stage=True)
         runner.before_epoch(scheduled, nets, epoch)
         before = [net.forwards for net in nets]
         orders = runner.layout.orders(scheduled.stage.draws, runner.state)

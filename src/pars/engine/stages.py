@@ -50,9 +50,12 @@ class StageRunner:
         """The stage of an epoch (from 0)."""
         return next(scheduled for scheduled in reversed(self.schedule) if scheduled.first_epoch <= epoch)
 
-    def before_epoch(self, scheduled: ScheduledStage, nets: tuple[Network, ...], epoch: int) -> dict[str, float]:
-        """Let the method do what it does before an epoch; returns its notes for the log."""
-        if scheduled.stage.before_epoch is None:
+    def before_epoch(
+        self, scheduled: ScheduledStage, nets: tuple[Network, ...], epoch: int, *, of_stage: bool = False
+    ) -> dict[str, float]:
+        """Call the method's hook before an epoch, or (`of_stage`) before its stage; returns notes for the log."""
+        hook = scheduled.stage.before_stage if of_stage else scheduled.stage.before_epoch
+        if hook is None:
             return {}
         before = Epoch(
             nets=nets,
@@ -62,10 +65,10 @@ class StageRunner:
             given=self._feed.labels,
             n_classes=self._n_classes,
             state=self.state,
-            rng=seeds.generator(self._seed, "method/epoch", epoch),
+            rng=seeds.generator(self._seed, "method/stage" if of_stage else "method/epoch", epoch),
             run_pass=self._feed.passes(epoch),
         )
-        scheduled.stage.before_epoch(before)
+        hook(before)
         return before.notes
 
     def run_step(

@@ -163,10 +163,12 @@ class Trainer:
     def _run_epoch(self, interrupted: list[bool]) -> None:
         scheduled = self.runner.stage_of(self.epoch)
         if self.step == 0:  # between epochs; repeated by a run that is resumed before the first step
+            notes: dict[str, float] = {}
             if self.epoch == scheduled.first_epoch:
+                notes = self.runner.before_epoch(scheduled, self.nets, self.epoch, of_stage=True)
                 for index, learner in enumerate(self.learners):
                     learner.enter(scheduled.stage, seed=seeds.torch_seed(self.seed + index, "restart", self.epoch))
-            notes = self.runner.before_epoch(scheduled, self.nets, self.epoch)
+            notes |= self.runner.before_epoch(scheduled, self.nets, self.epoch)
             self.meter.sums |= {f"note/{name}": torch.tensor(v, dtype=torch.float64) for name, v in notes.items()}
         orders = self.runner.layout.orders(scheduled.stage.draws, self.state)
         while self.step < self.steps:

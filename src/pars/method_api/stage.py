@@ -44,6 +44,8 @@ class Stage:
     step: Callable[[Step], Losses]
     draws: Mapping[str, Draw] = field(default_factory=dict)  # beside, or with that name instead of, "labeled"
     before_epoch: Callable[[Epoch], None] | None = None
+    before_stage: Callable[[Epoch], None] | None = None
+    """Called once, before `restart`: the networks still are what the stage before has made of them."""
     restart: Literal["none", "all", "head"] = "none"  # what gets fresh weights when the stage begins
     trains: Literal["all", "head", "body"] = "all"  # the rest keeps its weights
     train: Mapping[str, object] = field(default_factory=dict)

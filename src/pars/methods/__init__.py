@@ -39,6 +39,7 @@ from pars.methods import (
     sop,
     ssr,
     supervised,
+    t_revision,
     unicon,
 )
 from pars.methods.pars import PARS
@@ -54,6 +55,7 @@ FILES = (
     robust_losses,
     bootstrap,
     f_correction,
+    t_revision,
     noise_adaptation,
     mixup,
     decoupling,

@@ -68,17 +68,15 @@ class MLNT(Method):
     def stages(self, task: Task) -> tuple[Stage, ...]:
         pretrain = max(1, epochs_of(self.pretrain_share, task.epochs, self.pretrain, name="pretrain"))
         return (
-            Stage("pretrain", pretrain, self.pretrain_step, before_epoch=self.store_features),
-            Stage("meta", task.epochs - pretrain, self.meta_step, restart="all"),
+            Stage("pretrain", pretrain, self.pretrain_step),
+            Stage("meta", task.epochs - pretrain, self.meta_step, before_stage=self.store_features, restart="all"),
         )
 
     def pretrain_step(self, step: Step) -> Losses:
         return {"ce": reduce.mean(cross_entropy(step.net(step.batch.weak), step.batch.labels))}
 
     def store_features(self, epoch: Epoch) -> None:
-        """Keep the features of all rows before the last epoch of pre-training: the next stage begins anew."""
-        if epoch.index < epoch.epochs - 1:
-            return
+        """Keep the features of all rows after pre-training: the meta stage begins with fresh weights."""
         found = epoch.sweep(epoch.rows, features=True).features
         assert found is not None  # asked for
         epoch.state["features"] = found.new_zeros(len(epoch.given), found.shape[1]).index_copy_(0, epoch.rows, found)

@@ -21,6 +21,7 @@ from pars.method_api import (
     Step,
     Task,
     code,
+    recall,
     third_party,
 )
 from pars.methods.parts.targets import kl_divergence, one_hot
@@ -117,7 +118,9 @@ def published_plus(setting: Setting) -> Recipe:
 def noise_vectors(setting: Setting) -> dict[str, Cited]:
     sigma = {"sigma": code(1e-8)}
     if setting.data == "cifar10":
-        return sigma | {"lr_u": third_party(10.0), "lr_v": third_party(10.0)}
+        # No code has a recipe of its own for asymmetric noise here: third parties train everything at 10.
+        of_v = recall(100.0) if setting.noise.kind == "asymmetric" else third_party(10.0)
+        return sigma | {"lr_u": third_party(10.0), "lr_v": of_v}
     lr_u, lr_v = (0.1, 100.0) if setting.asymmetric else (1.0, 10.0)
     return sigma | {"lr_u": code(lr_u), "lr_v": code(lr_v)}
 
