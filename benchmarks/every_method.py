@@ -7,7 +7,8 @@
     … --only ce,elr  these methods alone
 
 On digits every method trains for 60 epochs. On features all have the same number of network passes, that of PARS' 20
-epochs (a forward with backward is one, a forward alone a third): cheap methods train for more epochs. One thread each.
+epochs (a forward with backward is one, a forward alone a third): cheap methods train for more epochs. Classifiers
+without a network have no passes to count; they are in this table alone. One thread each.
 A run is one line, appended when it ends, so a stopped table goes on where it was.
 """
 
@@ -27,6 +28,7 @@ import numpy as np
 import torch
 
 from pars import run
+from pars.classic import CLASSIC, fit_classic
 from pars.data import Dataset, Split
 from pars.engine import Callback, NetworkCost, RowCounts, Trainer, epoch_costs
 from pars.methods import REGISTRY, by_name
@@ -56,6 +58,29 @@ def features() -> Iterator[Cell]:
                 "train": {"epochs": epochs_of(name, PASSES), "evaluate_every": 5},
             }
             yield Cell(setting, name, "features", noise, name, 0, changes)
+        for name in CLASSIC:
+            yield Cell(setting, name, "features", noise, name, 0, {"data": {"limit": 10_000}})
+
+
+def fit_cell(cell: Cell, features: Path | None, root: str | None) -> dict[str, Any]:
+    """A classifier without a network on the rows, labels and test rows that networks of the same table have."""
+    began = time.monotonic()
+    training = run.load_training_data(configuration(replace(cell, method="ce"), features, root))
+    fitted = fit_classic(cell.method, training.data, seed=cell.seed, held_out=training.held_out)
+    test = training.data.test
+    assert test is not None
+    x = np.asarray(test.inputs, dtype=np.float32)  # standardized already
+    predicted = fitted.classifier.model.predict_proba(x).argmax(axis=1)
+    return {
+        "setting": cell.setting,
+        "row": cell.row,
+        "method": cell.method,
+        "preset": cell.preset,
+        "seed": cell.seed,
+        "changes": cell.changes,
+        "last": 100 * float((predicted == test.labels).mean()),
+        "seconds": round(time.monotonic() - began, 1),
+    }
 
 
 def epochs_of(name: str, passes: float) -> int:
@@ -151,8 +176,10 @@ def show(path: Path) -> None:
     print(f"\n| method | networks | epochs | {' | '.join(settings)} |\n|---|---|---|{'---|' * len(settings)}")
     for row in rows:
         epochs = {line["changes"].get("train", {}).get("epochs", 60) for line in lines if line["row"] == row}
+        length = "–" if row in CLASSIC else "/".join(map(str, sorted(epochs)))
         texts = ["–" if (value := mean(row, setting)) is None else f"{value:.1f}" for setting in settings]
-        print(f"| `{row}` | {by_name(row).networks} | {'/'.join(map(str, sorted(epochs)))} | {' | '.join(texts)} |")
+        networks = 0 if row in CLASSIC else by_name(row).networks
+        print(f"| `{row}` | {networks} | {length} | {' | '.join(texts)} |")
 
 
 def main() -> None:
@@ -168,7 +195,7 @@ def main() -> None:
     torch.set_num_threads(1)
     path = RESULTS / f"methods-{options.table}.jsonl"
     part, parts = (int(number) for number in options.part.split("/"))
-    only = set((options.only or ",".join(REGISTRY)).split(","))
+    only = set((options.only or ",".join([*REGISTRY, *CLASSIC])).split(","))
     if options.table == "cost":
         measured = {line["method"] for line in done(path)}
         cost([name for name in REGISTRY if name in only - measured][part::parts], path, options.rounds)
@@ -178,7 +205,10 @@ def main() -> None:
         cells = digits() if options.table == "digits" else features()
         wanted = [cell for cell in cells if cell.row in only and (cell.setting, cell.row, cell.seed) not in have]
         for cell in wanted[part::parts]:
-            line = train(cell, configuration(cell, options.features, options.root))
+            if cell.method in CLASSIC:
+                line = fit_cell(cell, options.features, options.root)
+            else:
+                line = train(cell, configuration(cell, options.features, options.root))
             line["command"] = f"python benchmarks/every_method.py {options.table}"
             with path.open("a") as file:
                 file.write(json.dumps(line) + "\n")

@@ -29,7 +29,7 @@ CONFIGURATION = {
     "pars.noise": "NoiseConfig",
     "pars.run": "PRESETS, RunConfig, preset, read_toml",
 }
-LAZY = ("pars.engine", "pars.fitting", "pars.models", "pars.report", "pars.run")
+LAZY = ("pars.classic", "pars.engine", "pars.fitting", "pars.models", "pars.report", "pars.run")
 
 
 def run_python(code: str, *args: str) -> str:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pars import audit
+from pars.classic import is_classic_folder
 from pars.cli.flags import Parser, add_json_flag
 from pars.cli.output import printable, say, show
 from pars.errors import UserError
@@ -56,7 +57,7 @@ def command(args: Sequence[str]) -> int:
 def report_of(path: Path, neighbors: bool) -> AuditReport:
     """Of a run, or of a fit as `pars fit` itself audits it."""
     folder = run_of(path)
-    if neighbors:
+    if neighbors and not is_classic_folder(folder):
         from pars import run  # torch
 
         return audit.audit_run(folder, features=run.row_features(folder))

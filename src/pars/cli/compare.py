@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pars import methods, report, run
+from pars.classic import check_has_epochs
 from pars.cli.flags import Parser, add_json_flag
 from pars.cli.output import say, show
 from pars.cli.train import help_text, resolve
@@ -78,6 +79,7 @@ def compared_runs(options: argparse.Namespace, flags: Sequence[str], out: Path) 
     if not names or len(set(names)) < len(names):
         raise UserError(f"--methods is {options.methods!r}, expected names separated by commas, each once")
     for name in names:
+        check_has_epochs(name)
         methods.recipe(name)  # known?
     own = parse_own_rates(options.lr, names)
     runs = []

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pars import audit, fitting, methods
+from pars.classic import CLASSIC
 from pars.cli.flags import Parser, add_json_flag, add_table_flags, table_options
 from pars.cli.output import printable, say, show
 from pars.data import Table
@@ -32,7 +33,7 @@ def add_fit_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--views", type=int, default=0, metavar="N", help="encode N weak and N strong views of each row, too"
     )
-    parser.add_argument("--method", default="pars", choices=list(methods.REGISTRY), metavar="NAME")
+    parser.add_argument("--method", default="pars", choices=[*methods.REGISTRY, *CLASSIC], metavar="NAME")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     add_json_flag(parser)

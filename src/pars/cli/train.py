@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pars import engine, methods, report, run
+from pars.classic import check_has_epochs
 from pars.cli.flags import Parser, add_json_flag, fields_as_flags
 from pars.cli.output import say, show, stoppable
 from pars.engine import show_progress
@@ -50,6 +51,8 @@ def resolve(
     With a budget, lengths in epochs are the user's, or none: those of a recipe are meant for its own number of epochs.
     With `same_views` views are the preset's own for any method.
     """
+    if options.method is not None:
+        check_has_epochs(options.method)
 
     def read(noise: NoiseConfig, budget: float = 0.0) -> run.RunConfig:
         recipe = run.preset(options.preset or "digits", budget)

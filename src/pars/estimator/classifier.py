@@ -20,7 +20,7 @@ from pars.engine import resend_interrupt, show_progress
 from pars.errors import EncoderChosenWarning, UserError
 from pars.estimator.labels import REFUSE, read_labels
 from pars.estimator.rows import fit_rows, opened_first, read_rows
-from pars.fitting import Training, no_progress, train_dataset
+from pars.fitting import ClassicTraining, Training, no_progress, train_dataset
 
 
 class EarlierCheckpointWarning(UserWarning):
@@ -28,7 +28,7 @@ class EarlierCheckpointWarning(UserWarning):
 
 
 class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A network trained by any method of `pars methods` on labels that may be wrong.
+    """A classifier trained by any method of `pars methods` on labels that may be wrong.
 
     Everything has a default that is chosen from the data (`pars.autoconfig`, docs/estimator.md).
 
@@ -46,6 +46,9 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from their pixels, others need an encoder, and lite0 is taken where it is installed.
     encoded_views: so many weak and strong views of every text or picture are encoded, too, to be trained on.
     device: "auto", "cpu" or "cuda". random_state: as everywhere in scikit-learn. verbose: 1 shows progress on stderr.
+
+    Methods that are not networks ("wann", "logistic-regression") need features; of the parameters above they take
+    method, method_params, holdout, unlabeled, encoder and random_state.
 
     After fit: classes_, n_features_in_ (of numbers, frames and images), feature_names_in_ (of a frame), history_ (one
     dict per epoch), selected_checkpoint_ (its stage and epoch), config_ (everything that was chosen), trials_ (held-out
@@ -110,10 +113,18 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 network=self.network if callable(self.network) else None,
                 progress=show_progress if self.verbose else no_progress,
             )
-        self.classes_, self.config_, self.trials_ = classes, training.trained.config, training.trials
-        self.dynamics_ = training.dynamics()
-        self.model_, self.preprocessor_ = training.trained.classifier(), preprocessor
-        self._record(training)
+        self.classes_, self.preprocessor_, self.dynamics_ = classes, preprocessor, training.dynamics()
+        self.model_: Any
+        self.config_: Any
+        self.history_: list[dict[str, Any]]
+        self.selected_checkpoint_: dict[str, Any] | None
+        if isinstance(training, ClassicTraining):
+            self.model_, self.config_ = training.fit.classifier, training.fit.settings
+            self.trials_, self.history_, self.selected_checkpoint_ = {}, [], None
+        else:
+            self.model_, self.config_ = training.trained.classifier(), training.trained.config
+            self.trials_ = training.trials
+            self._record(training)
         return self
 
     def _record(self, training: Training) -> None:
@@ -139,7 +150,8 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Probabilities [n, K], columns in the order of classes_."""
         check_is_fitted(self)
         rows = read_rows(self, X, self.preprocessor_)
-        return self.model_.on(self.device).predict_proba(rows, "X").numpy()  # type: ignore[arg-type]
+        found: npt.NDArray[np.float32] = self.model_.on(self.device).predict_proba(rows, "X").numpy()
+        return found
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The most probable class of each row [n]."""

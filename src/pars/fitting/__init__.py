@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from pars.fitting.result import FitResult, Gain
     from pars.fitting.rows import read_rows
     from pars.fitting.self_test import SelftestResult, selftest, selftest_table
-    from pars.fitting.training import Training, no_progress, train_dataset
+    from pars.fitting.training import ClassicTraining, Training, no_progress, train_dataset
 
 __all__ = [
+    "ClassicTraining",
     "FitResult",
     "FitSettings",
     "Gain",
@@ -43,6 +44,6 @@ import_lazily(
         "pars.fitting.result": "FitResult, Gain",
         "pars.fitting.rows": "read_rows",
         "pars.fitting.self_test": "SelftestResult, selftest, selftest_table",
-        "pars.fitting.training": "Training, no_progress, train_dataset",
+        "pars.fitting.training": "ClassicTraining, Training, no_progress, train_dataset",
     },
 )

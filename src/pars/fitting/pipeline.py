@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from pars import audit, autoconfig, data, encode, run
 from pars.audit import AuditReport, Content
 from pars.autoconfig import DEFAULTS, Progress
+from pars.classic import CLASSIC, ClassicClassifier, fit_classic, is_classic_folder, load_fit, save_fit
 from pars.data import Dataset, Labels, Split, Table
 from pars.encode import Encoder, EncoderName, Preprocessor
 from pars.engine import RunFolder, resend_interrupt, show_progress
@@ -26,7 +28,8 @@ from pars.fit_folder import CONTENT, JOB, PLAIN, ROBUST, ROWS
 from pars.fitting.prediction import Predictor
 from pars.fitting.result import FitResult, gain, noise_corrected
 from pars.fitting.rows import read_rows
-from pars.fitting.training import Training, choose_config, epochs_for_flop, no_progress
+from pars.fitting.training import ClassicTraining, Training, choose_config, epochs_for_flop, no_progress
+from pars.run import Classifier
 
 LEAST_HELD_OUT = 0.2  # of few rows, where the automatic settings would hold out none
 BASELINE = "plain training"
@@ -92,7 +95,7 @@ def fit(
     """Train on rows whose labels may be wrong; return the classifier, the audit and whether it helped.
 
     rows, labels, unlabeled, columns: as `read_rows` takes them.
-    method: a name of `pars methods`. It is compared with plain cross-entropy at the same cost.
+    method: a name of `pars methods`. It is compared with plain cross-entropy, at the same cost if it is a network.
     out: a folder for both runs, the audit and what new rows need. The same call resumes an interrupted fit. Without it
         nothing is written.
     test, test_labels: further rows whose labels are right; they then decide whether it helped.
@@ -146,7 +149,10 @@ def fit_table(
 
 def audit_fit(out: Path) -> AuditReport:
     """The audit of a finished fit from its folder, as the fit itself made it."""
-    inputs = data.arrays(out / ROWS).train.inputs
+    dataset = data.arrays(out / ROWS)
+    if is_classic_folder(out / ROBUST):
+        return ClassicTraining(dataset, load_fit(out / ROBUST)).audit()
+    inputs = dataset.train.inputs
     return audit.audit_run(out / ROBUST, features=inputs if inputs.ndim == 2 else None)
 
 
@@ -236,20 +242,26 @@ def is_function_name(encoder: Any) -> bool:
     return isinstance(encoder, str) and encoder.startswith("python:")
 
 
-def _train_robust(dataset: Dataset, settings: FitSettings, folder: Path | None, progress: Progress) -> Training:
+def _train_robust(
+    dataset: Dataset, settings: FitSettings, folder: Path | None, progress: Progress
+) -> Training | ClassicTraining:
     """The method with automatic settings, with some rows held out however few there are."""
+    classic = settings.method in CLASSIC
     if folder is not None and RunFolder(folder).config.exists():
         config = run.open_run(folder)[1]  # chosen when the fit was begun
         trials: dict[str, float] = {}
         loaded = run.load_training_data(config, dataset)
     else:
-        params = {**DEFAULTS, "method": settings.method, "device": settings.device}
+        # Without a network of its own, a method holds out the rows that plain training does.
+        params = {**DEFAULTS, "method": "ce" if classic else settings.method, "device": settings.device}
         config, trials, loaded = choose_config(
             dataset, params, settings.seed, least_held_out=LEAST_HELD_OUT, progress=progress
         )
         if not loaded.held_out.any():
             n = int((dataset.train.labels >= 0).sum())
             raise UserError(f"{n} rows with a label are too few to hold some out and to say whether it helped")
+    if classic:
+        return _fit_classic(dataset, settings, loaded.held_out, folder)
     if folder is not None:
         config = replace(config, data=replace(config.data, name=str(folder.parent / ROWS)))
     trained = run.train_or_resume(
@@ -263,26 +275,55 @@ def _train_robust(dataset: Dataset, settings: FitSettings, folder: Path | None, 
     return Training(dataset, trained, trials, loaded)
 
 
-def _train_plain(robust: Training, settings: FitSettings, folder: Path | None, progress: Progress) -> Training:
-    """Cross-entropy on the same rows, for as many epochs as cost what the robust method did."""
+def _fit_classic(
+    dataset: Dataset, settings: FitSettings, held_out: npt.NDArray[np.bool_], folder: Path | None
+) -> ClassicTraining:
+    """A method without a network; one that is in the folder already is not fitted again."""
+    if folder is not None and is_classic_folder(folder):
+        return ClassicTraining(dataset, load_fit(folder))
+    fitted = fit_classic(settings.method, dataset, seed=settings.seed, held_out=held_out)
+    if folder is not None:
+        save_fit(fitted, folder)
+    return ClassicTraining(dataset, fitted)
+
+
+def _train_plain(
+    robust: Training | ClassicTraining, settings: FitSettings, folder: Path | None, progress: Progress
+) -> Training:
+    """Cross-entropy on the same rows, for as many epochs as cost what the robust method did if it is a network."""
     params = {**DEFAULTS, "method": "ce", "device": settings.device}
     (config,) = autoconfig.configurations(params, robust.dataset, settings.seed, least_held_out=LEAST_HELD_OUT).values()
-    epochs = epochs_for_flop(config, robust.loaded, robust.trained.result["flop"])
+    if isinstance(robust, Training):
+        loaded, source = robust.loaded, robust.trained.config.data
+        epochs = epochs_for_flop(config, loaded, robust.trained.result["flop"])
+    else:
+        loaded, epochs = run.load_training_data(config, robust.dataset), config.train.epochs
+        source = replace(config.data, name=robust.dataset.name if folder is None else str(folder.parent / ROWS))
     trained = run.train_or_resume(
-        replace(config, data=robust.trained.config.data, train=replace(config.train, epochs=epochs, dynamics_every=0)),
+        replace(config, data=source, train=replace(config.train, epochs=epochs, dynamics_every=0)),
         folder,
-        dataset=robust.loaded,
+        dataset=loaded,
         dataset_is_named=folder is not None,
         callback=progress(),
         title=BASELINE,
     )
-    return Training(robust.dataset, trained, {}, robust.loaded)
+    return Training(robust.dataset, trained, {}, loaded)
 
 
-def _compare(robust: Training, plain: Training, method: str, preprocessor: Preprocessor, out: Path | None) -> FitResult:
-    dataset, held_out = robust.dataset, robust.loaded.held_out
+def _compare(
+    robust: Training | ClassicTraining, plain: Training, method: str, preprocessor: Preprocessor, out: Path | None
+) -> FitResult:
+    dataset, held_out = plain.dataset, plain.loaded.held_out
     labels, inputs, true = dataset.train.labels, dataset.train.inputs, dataset.train.true_labels
-    models = [training.trained.classifier() for training in (robust, plain)]
+    model: Classifier | ClassicClassifier
+    if isinstance(robust, Training):
+        model, result = robust.trained.classifier(), robust.trained.result
+        selected = result.get("selected")
+        if selected is not None and selected["epoch"] == result["epochs"]:
+            selected = None
+    else:
+        model, selected = robust.fit.classifier, None
+    models = [model, plain.trained.classifier()]
     ours, theirs = (model.predict_proba(inputs).argmax(dim=1).numpy() for model in models)
     report = robust.audit()
     judged = held_out & (labels >= 0)
@@ -294,12 +335,10 @@ def _compare(robust: Training, plain: Training, method: str, preprocessor: Prepr
         clean = gain(first[known], second[known], dataset.test.labels[known])
     elif true is not None and (known := held_out & (true >= 0)).any():
         clean = gain(ours[known], theirs[known], true[known])
-    result = robust.trained.result
-    selected = result.get("selected")
     return FitResult(
         method=method,
         classes=dataset.classes,
-        predictor=Predictor(models[0], preprocessor),
+        predictor=Predictor(model, preprocessor),
         audit=report,
         held_out=held_out,
         predictions=ours,
@@ -307,7 +346,8 @@ def _compare(robust: Training, plain: Training, method: str, preprocessor: Prepr
         held_out_gain=measured,
         corrected_gain=noise_corrected(measured, report.noise_rate, dataset.n_classes),
         clean_gain=clean,
-        selected_checkpoint=None if selected is None or selected["epoch"] == result["epochs"] else selected,
+        selected_checkpoint=selected,
+        same_cost=isinstance(robust, Training),
         out=out,
     )
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pars import data, encode, run
+from pars.classic import ClassicClassifier, is_classic_folder, load_fit
 from pars.data import Inputs, Labels, Table
 from pars.encode import EncoderName, Preprocessor
 from pars.engine import DeviceName
@@ -35,7 +36,7 @@ class InputRows:
 class Predictor:
     """A classifier with the preprocessor of its rows; without one (a run of `pars train`) rows are arrays."""
 
-    model: Classifier
+    model: Classifier | ClassicClassifier
     preprocessor: Preprocessor | None = None
     source: str = "the classifier"
 
@@ -83,7 +84,9 @@ def load_predictor(path: Path, *, device: DeviceName = "auto", encoder: EncoderN
     """The predictor of a run, or of the robust run of a fit. `encoder`: only where it is a function, by name."""
     fit = fit_of(path)
     preprocessor = None if fit is None else encode.load_preprocessor(fit, encoder)
-    return Predictor(run.load_run(run_of(path), device=device), preprocessor, str(path))
+    folder = run_of(path)
+    model = load_fit(folder).classifier if is_classic_folder(folder) else run.load_run(folder, device=device)
+    return Predictor(model, preprocessor, str(path))
 
 
 def is_raw(source: str) -> bool:

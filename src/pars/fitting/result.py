@@ -100,6 +100,7 @@ class FitResult:
     clean_gain: Gain | None  # measured on right labels, where some are known
     selected_checkpoint: dict[str, Any] | None  # stage and epoch of the weights, where they are not the last
     out: Path | None = None
+    same_cost: bool = True  # whether plain training cost as much; it cannot where `method` has no network
 
     def predict_proba(self, rows: Any) -> npt.NDArray[np.float32]:
         """Probabilities [n, K] of new rows of the kind that was fitted; columns in the order of `classes`."""
@@ -140,7 +141,7 @@ class FitResult:
             f"(plausible range {low:.1f} to {high:.1f} %).",
             flagged,
             *report.warnings,
-            f"Accuracy of {self.method} and of plain training at the same cost:",
+            f"Accuracy of {self.method} and of plain training{' at the same cost' if self.same_cost else ''}:",
         ]
         for where, g in (
             ("held-out labels as given", self.held_out_gain),

@@ -1,4 +1,7 @@
-"""Train one method on a data set with settings chosen from the data: the step that fits and estimators share."""
+"""Train one method on a data set with settings chosen from the data: the step that fits and estimators share.
+
+A name of `pars.classic` is fitted without a network and without those settings.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,13 @@ from typing import Any
 import numpy.typing as npt
 import torch
 
-from pars import audit, autoconfig, run
+from pars import audit, autoconfig, data, run
 from pars.audit import AuditReport
 from pars.autoconfig import NetworkFactory, Progress
+from pars.classic import CLASSIC, ClassicFit, fit_classic
 from pars.data import Dataset
 from pars.engine import network_cost
+from pars.errors import UserError
 from pars.models import build_model
 from pars.run import RunConfig, Trained, TrainingData
 
@@ -48,6 +53,23 @@ class Training:
         return audit.audit_run(self.trained.folder.path, features=features)
 
 
+@dataclass(frozen=True, eq=False)
+class ClassicTraining:
+    """A classifier without a network, on the data set it was fitted to."""
+
+    dataset: Dataset
+    fit: ClassicFit
+
+    def dynamics(self) -> dict[str, npt.NDArray[Any]]:
+        """Out-of-fold probabilities, under the names that `audit.from_dynamics` reads."""
+        return self.fit.evidence()
+
+    def audit(self) -> AuditReport:
+        """The audit of the labels, by out-of-fold probabilities and votes of nearest neighbors."""
+        features = self.dataset.train.inputs
+        return audit.from_dynamics(self.dynamics(), classes=self.dataset.classes, features=features)
+
+
 def train_dataset(
     dataset: Dataset,
     params: Mapping[str, Any],
@@ -55,8 +77,10 @@ def train_dataset(
     *,
     network: NetworkFactory | None = None,
     progress: Progress = no_progress,
-) -> Training:
+) -> Training | ClassicTraining:
     """Choose settings for a data set (`autoconfig`) and train in memory. `params`: see `autoconfig.DEFAULTS`."""
+    if params["method"] in CLASSIC:
+        return _fit_without_network(dataset, params, seed)
     config, trials, loaded = choose_config(dataset, params, seed, network=network, progress=progress)
     networks = None
     if network is not None:
@@ -66,6 +90,23 @@ def train_dataset(
         config, dataset=loaded, networks=networks, callback=progress(), title=params["method"]
     )
     return Training(dataset, trained, trials, loaded)
+
+
+def _fit_without_network(dataset: Dataset, params: Mapping[str, Any], seed: int) -> ClassicTraining:
+    """Fit a classifier of `pars.classic`. Of `params` it takes method, method_params and holdout; none is held out
+    unless asked for."""
+    name = params["method"]
+    for key in ("network", "epochs", "batch_size", "lr", "train_params", "views", "select"):
+        value = params[key]
+        if not (value is None or (isinstance(value, str) and value == "auto")):
+            raise UserError(f"{key} is {value!r}, but {name} has no network: expected 'auto' or None")
+    own = params["method_params"]
+    if own is not None and not isinstance(own, Mapping):
+        raise UserError(f"method_params is {own!r}, expected a dict of settings")
+    share = params["holdout"]
+    share = 0.0 if share is None or isinstance(share, str) else share
+    held_out = data.holdout(dataset.train.labels, share, seed)
+    return ClassicTraining(dataset, fit_classic(name, dataset, params=own, seed=seed, held_out=held_out))
 
 
 def choose_config(

@@ -1,0 +1,80 @@
+"""The list of classifiers that are not networks; read without torch or scikit-learn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pars.classic.logistic_regression import LogisticRegression
+from pars.classic.model import ClassicSettings
+from pars.classic.wann import WANN
+from pars.errors import UserError
+from pars.method_api import Line
+
+FILE = "classic.safetensors"  # of a fit, in its folder
+
+
+@dataclass(frozen=True)
+class ClassicEntry:
+    """What `pars methods` says of a classifier, and its hyper-parameters."""
+
+    line: Line
+    settings: type[ClassicSettings]
+
+
+def _entry(settings: type[ClassicSettings], file: str, **about: str | int | None) -> ClassicEntry:
+    defaults = {"networks": 0, "stages": ("fit",), "cost": 0.0, "needs": ("feature vectors",)}
+    return ClassicEntry(Line(**defaults | about, file=f"src/pars/classic/{file}"), settings)  # type: ignore[arg-type]
+
+
+CLASSIC: dict[str, ClassicEntry] = {
+    entry.line.name: entry
+    for entry in (
+        _entry(
+            WANN,
+            "wann.py",
+            name="wann",
+            title="Weighted Adaptive Nearest Neighbors",
+            paper="Di Salvo et al. 2024",
+            link="https://arxiv.org/abs/2408.14358",
+            year=2024,
+            summary="nearest neighbors, each weighted by how few of its own neighbors confirm its label",
+            differs="features are standardized (`standardize`); a row is never its own neighbor, even of duplicates",
+        ),
+        _entry(
+            LogisticRegression,
+            "logistic_regression.py",
+            name="logistic-regression",
+            title="Logistic regression",
+            paper="–",
+            link="",
+            year=None,
+            summary="logistic regression with the L2 penalty that predicts given labels best, by cross-validation",
+            differs="",
+        ),
+    )
+}
+
+
+def check_has_epochs(name: str) -> None:
+    """A UserError where a name is that of a classifier that `pars train` cannot train."""
+    if name in CLASSIC:
+        raise UserError(
+            f"{name} is not a network trained in epochs; `pars fit DATA --method {name}` and "
+            f"pars.RobustClassifier({name!r}) fit it"
+        )
+
+
+def is_classic_folder(folder: Path) -> bool:
+    """Whether a folder holds a fit of `save_fit`, rather than a run."""
+    return (folder / FILE).exists()
+
+
+def markdown_table() -> str:
+    """The second table of docs/methods.md."""
+    lines = ["| `--method` | paper | what it does | needs | differs from its public code |", "|---|---|---|---|---|"]
+    for line in (entry.line for entry in CLASSIC.values()):
+        paper = f"[{line.paper}]({line.link})" if line.link else line.paper
+        cells = (f"[`{line.name}`](../{line.file})", paper, line.summary, ", ".join(line.needs), line.differs or "–")
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,99 @@
+"""Logistic regression whose L2 penalty is chosen by cross-validation on the given labels."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from pars.classic.model import Arrays, Floats, Integers
+from pars.errors import UserError
+
+_ITERATIONS = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogisticRegression:
+    """Multinomial logistic regression of standardized features, as scikit-learn fits it."""
+
+    Cs: tuple[float, ...] = (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 0.1, 1.0, 10.0)  # tried; C is 1 over the penalty
+    folds: int = 5  # of the cross-validation
+
+    def __post_init__(self) -> None:
+        if not self.Cs or not all(0 < C < math.inf for C in self.Cs):
+            raise UserError(f"method.Cs is {list(self.Cs)}, expected numbers above 0")
+        if not 2 <= self.folds <= 1000:
+            raise UserError(f"method.folds is {self.folds}, expected a whole number from 2 to 1000")
+
+    def fit(
+        self, x: Floats, labels: Integers, n_classes: int, seed: int
+    ) -> tuple[LinearModel, npt.NDArray[np.float64]]:
+        """The model with the C that predicts most labels of rows left out, and those rows' probabilities.
+
+        Labels that are wrong at random are predicted as often with any C, so accuracy chooses the same C as right
+        labels would. Their likelihood would choose the C that fits the noise; it decides between equals.
+        """
+        from sklearn.model_selection import StratifiedKFold  # lists of methods do not wait for it
+
+        folds = min(self.folds, int(np.bincount(labels).max()))
+        if folds < 2:
+            raise UserError("logistic-regression needs a class with two labeled rows, to leave one of them out")
+        out_of_fold = {C: np.zeros((len(x), n_classes)) for C in self.Cs}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a class with fewer rows than folds; a fit that has not quite converged
+            split = StratifiedKFold(folds, shuffle=True, random_state=seed)
+            for train, test in split.split(x, labels):
+                for C, model in _path(x[train], labels[train], n_classes, sorted(self.Cs)):
+                    out_of_fold[C][test] = model.predict_proba(x[test])
+            best = max(self.Cs, key=lambda C: _quality(out_of_fold[C], labels))
+            ((_, model),) = _path(x, labels, n_classes, [best])
+        return model, out_of_fold[best]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearModel:
+    """softmax(W x + b); classes without a row have probability 0. Shapes: W [K, d], b [K]."""
+
+    weight: npt.NDArray[np.float64]
+    bias: npt.NDArray[np.float64]
+
+    def predict_proba(self, x: Floats) -> npt.NDArray[np.float64]:
+        logits = np.asarray(x, dtype=np.float64) @ self.weight.T + self.bias
+        p = np.exp(logits - logits.max(axis=1, keepdims=True))
+        out: npt.NDArray[np.float64] = p / p.sum(axis=1, keepdims=True)
+        return out
+
+    def arrays(self) -> Arrays:
+        return {"weight": self.weight, "bias": self.bias}
+
+    @classmethod
+    def of_arrays(cls, arrays: Arrays) -> Self:
+        return cls(arrays["weight"], arrays["bias"])
+
+
+def _quality(p: npt.NDArray[np.float64], labels: Integers) -> tuple[float, float]:
+    """Accuracy and mean log-probability of labels; a class that was not there to learn counts as 1e-15."""
+    of_label = p[np.arange(len(labels)), labels]
+    return float((p.argmax(axis=1) == labels).mean()), float(np.log(of_label.clip(1e-15)).mean())
+
+
+def _path(x: Floats, labels: Integers, n_classes: int, Cs: list[float]) -> list[tuple[float, LinearModel]]:
+    """The models of increasing C, each begun where the last one ended."""
+    from sklearn.linear_model import LogisticRegression as Solver
+
+    solver: Any = Solver(max_iter=_ITERATIONS, warm_start=True)
+    out = []
+    for C in Cs:
+        solver.set_params(C=C).fit(np.asarray(x, dtype=np.float64), labels)
+        weight, bias = np.zeros((n_classes, x.shape[1])), np.full(n_classes, -np.inf)
+        if len(solver.classes_) == 2:  # scikit-learn has the second class's logits over the first's
+            bias[solver.classes_] = (0.0, float(solver.intercept_[0]))
+            weight[solver.classes_[1]] = solver.coef_[0]
+        else:
+            weight[solver.classes_], bias[solver.classes_] = solver.coef_, solver.intercept_
+        out.append((C, LinearModel(weight, bias)))
+    return out
