@@ -38,6 +38,7 @@ class Case:
 DIGITS = "--preset digits --noise.kind symmetric --noise.rate 0.5 --train.epochs 4"
 FEATURES = "--preset features --data.name features.npz --train.epochs 4"
 FAST = "--preset cifar10-fast --data.name images.npz --train.epochs 6 --train.batch-size 64 --model.width 8"
+AS_IT_IS = "--method.reference-epochs 4"  # constants meant for as many epochs as the run has
 LITERAL_ROBUST = "--method.robust nce+mae"
 CASES = (
     Case("pars digits", f"{DIGITS} --method pars"),
@@ -49,8 +50,8 @@ CASES = (
     Case("pars-fast without late selection", f"{FAST} --method pars-fast"),
     Case("best epoch", f"{FEATURES} --data.holdout 0.2", "--train.keep best-epoch", "--train.select best-epoch"),
     Case("budget", "--preset features --data.name features.npz --budget 0.0005"),
-    Case("elr digits", f"{DIGITS} --method elr"),
-    Case("elr features", f"{FEATURES} --method elr"),
+    Case("elr digits", f"{DIGITS} --method elr", "", AS_IT_IS),
+    Case("elr features", f"{FEATURES} --method elr", "", AS_IT_IS),
     Case("ssr digits", f"{DIGITS} --method ssr"),
     Case("ssr features", f"{FEATURES} --method ssr"),
     Case("pes digits", f"{DIGITS} --method pes"),
