@@ -1,7 +1,7 @@
 """Show that a refactoring changes no result: train with two versions of the package and compare the weights bit by bit.
 
-    python benchmarks/identity.py --base ba1aaac            # this tree against a commit
-    python benchmarks/identity.py --base ba1aaac --only elr
+    python benchmarks/identity.py --base 8f939b6            # this tree against a commit
+    python benchmarks/identity.py --base 8f939b6 --only elr
 
 Every run has one thread, a fixed seed, and a few epochs. Names of methods and flags may differ between the versions:
 `Case` has the flags of both. Exit code 1 if any tensor differs.
