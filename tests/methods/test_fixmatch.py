@@ -65,7 +65,7 @@ def test_it_is_pars_without_negatives_balance_and_raw_selection(tau: float) -> N
     theirs.run()
     assert_identical(weights(ours), weights(theirs))
     chosen = seen.lines[-1]["selection"]["pseudo"]
-    assert 0 < chosen["ambiguous"] < chosen["rows"]  # the threshold did choose
+    assert 0 < chosen["selected"] < chosen["rows"]  # the threshold did choose
 
 
 def test_published_settings() -> None:

@@ -273,7 +273,7 @@ def test_one_class_cannot_be_noisy() -> None:
 
 
 def test_file_labels_without_their_kind_are_refused() -> None:
-    with pytest.raises(UserError, match=r"file_labels need noise\.kind = 'file'"):
+    with pytest.raises(UserError, match=r"labels from a file were given, but noise\.kind is 'none'"):
         apply(NoiseConfig(), TRUE, 3, seed=0, file_labels=TRUE)
 
 

@@ -60,7 +60,7 @@ def other_values(hint: Any, value: Any) -> Iterator[Any]:
     elif origin is Literal:
         yield from (option for option in options if option != value)
     elif origin is tuple:
-        yield from ((7, 5), (0.5, 0.75), (5, 4, 3, 2, 1), (0.5, 0.5, 0.25, 0.75))
+        yield from ((7, 5), (0.5, 0.75), (3, 2, 1), (5, 4, 3, 2, 1), (0.5, 0.5, 0.25, 0.75))
     elif hint is bool:
         yield not value
     elif hint is int:
