@@ -1,6 +1,6 @@
 """Every method on the same data, backbone and views: trains what is missing in results/methods-*.jsonl, prints it.
 
-    python benchmarks/every_method.py digits                # 50 % symmetric and 40 % pair noise, three seeds
+    python benchmarks/every_method.py digits                # 50 and 80 % symmetric and 40 % pair noise, three seeds
     python benchmarks/every_method.py features --features cifar10-lite0.npz --root DATA
     python benchmarks/every_method.py cost                  # seconds and network passes of an epoch, over those of CE
     … --part 0/2     only every second missing run: two processes, one core each
@@ -45,7 +45,7 @@ PASSES = 68  # PARS: 8 epochs of warm-up, 12 of the main stage with 5 passes eac
 
 def digits() -> Iterator[Cell]:
     for seed in range(3):
-        for setting, noise in {"sym 50 %": symmetric(0.5), "pair 40 %": PAIR}.items():
+        for setting, noise in {"sym 50 %": symmetric(0.5), "pair 40 %": PAIR, "sym 80 %": symmetric(0.8)}.items():
             for name in REGISTRY:
                 yield Cell(setting, name, "digits", noise, name, seed, {"train": {"evaluate_every": 5}})
 

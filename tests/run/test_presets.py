@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import torch
 
 from pars import run
 from pars.engine import TrainConfig
 from pars.engine.optimizer import learning_rate
 from pars.errors import UserError
 from pars.losses import parse
-from pars.method_api import Setting
+from pars.method_api import Setting, Task
 from pars.methods import REGISTRY, PARSFast, PARSPaper, Supervised
 from pars.methods.fixmatch import FixMatch
 from pars.models import ModelConfig
@@ -68,6 +69,15 @@ def test_warm_up_on_cifar100_is_half_of_the_run(rate: float) -> None:
         assert method_of(recipe(name, rate)).warm_up == 50
 
 
+@pytest.mark.parametrize("method", REGISTRY)
+def test_with_few_labels_every_method_takes_the_same_number_of_steps(method: str) -> None:
+    for name in ("cifar10-low-resource", "cifar100-low-resource"):
+        config = recipe(name, method=method)
+        assert (config.train.epochs, config.train.steps_per_epoch) == (100, 391)
+        task = Task(n_rows=10, n_classes=10, labels=torch.zeros(10, dtype=torch.long), epochs=100)
+        assert sum(stage.epochs for stage in config.method.stages(task)) == 100
+
+
 def test_asymmetric_noise_of_40_per_cent_gets_the_short_warm_up() -> None:
     assert method_of(run.preset("cifar10")(NoiseConfig(kind="asymmetric", rate=0.4))).warm_up == 25
 
@@ -103,6 +113,9 @@ def test_every_recipe_takes_every_method_and_keeps_the_noise(name: str, method: 
         expected = replace(expected, agreement_start=0.8, warm_up_share=0.56)
     if isinstance(expected, FixMatch) and name in ("cifar10-fast", "cifar100-fast", "cifar10n-fast"):
         expected = replace(expected, mu=0.5)
+    if name in ("cifar10-low-resource", "cifar100-low-resource") and "epochs" in published.train:
+        length = published.train["epochs"].value
+        expected = expected if length == 100 else expected.in_shares(length)  # a shorter run than published
     assert config.method == expected
     same = {
         "train": {key: getattr(recipe(name, 0.4).train, key) for key in published.train},

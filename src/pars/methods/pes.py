@@ -30,8 +30,9 @@ from pars.method_api import (
     recall,
 )
 from pars.methods.parts.class_balance import has_several_classes
+from pars.methods.parts.label_guessing import guess_labels
 from pars.methods.parts.mixing import mixmatch
-from pars.methods.parts.targets import mean_softmax, one_hot, sharpen
+from pars.methods.parts.targets import mean_softmax, one_hot
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -118,7 +119,7 @@ class PES(Method):
 
     def mixmatch_step(self, step: Step) -> Losses:
         x, u = step.batch, step.batches["unconfident"]
-        guesses = sharpen(mean_softmax(*(step.net.predict(u.view("weak", index)) for index in range(2))), self.T)
+        guesses = guess_labels([step.net.predict(u.view("weak", index)) for index in range(2)], self.T)
         step.selections["confident"] = Selection(x, x.labels, step.state["confident"][x.rows])
         step.selections["guessed"] = Selection(u, guesses.argmax(dim=1), step.state["confident"][u.rows])
         matched = mixmatch(

@@ -31,8 +31,9 @@ from pars.method_api import (
     ours,
 )
 from pars.methods.parts.class_balance import smallest_of_each_class
+from pars.methods.parts.label_guessing import guess_labels, refine_labels
 from pars.methods.parts.mixing import mixmatch
-from pars.methods.parts.targets import entropy, mean_softmax, one_hot, sharpen
+from pars.methods.parts.targets import entropy, mean_softmax
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -137,10 +138,12 @@ class UNICON(Method):
 
     def losses(self, step: Step, net: Network, peer: Network, x: Batch, u: Batch) -> Losses:
         """The losses of one network: L_x + λ_u·L_u + λ_c·L_c + R, on its own trusted rows x and other rows u."""
-        own = mean_softmax(*(net.predict(x.view("weak", index)) for index in range(2)))
-        refined = self.refine(own, x.labels, step.state["divergence"][x.rows])
+        own = [net.predict(x.view("weak", index)) for index in range(2)]
+        divergence = step.state["divergence"][x.rows]
+        w = torch.where(divergence < self.d_refine, 1.0, 1 - divergence)  # weight of the given label
+        refined = refine_labels(x.labels, w, own, self.T)
         weak = [u.view("weak", index) for index in range(2)]
-        guessed = sharpen(mean_softmax(*map(net.predict, weak), *map(peer.evaluate, weak)), self.T)
+        guessed = guess_labels([*map(net.predict, weak), *map(peer.evaluate, weak)], self.T)
         step.selections["trusted"] = Selection(x, refined.argmax(dim=1), step.state["trusted"][x.rows])
         step.selections["guessed"] = Selection(u, guessed.argmax(dim=1), step.state["trusted"][u.rows])
         strong_x, strong_u = ([batch.view("strong", index) for index in range(2)] for batch in (x, u))
@@ -156,11 +159,6 @@ class UNICON(Method):
             projected = net.attached["projection"](torch.cat([first, second])).float()
             losses["contrast"] = self.lambda_c * reduce.mean(contrastive_loss(projected, self.temperature))
         return losses
-
-    def refine(self, p: Tensor, labels: Tensor, divergence: Tensor) -> Tensor:
-        """The label, mixed with the prediction where they diverge by `d_refine` or more, sharpened. -> [B, K]."""
-        w = torch.where(divergence < self.d_refine, 1.0, 1 - divergence)[:, None]
-        return sharpen(w * one_hot(labels, p.shape[1]) + (1 - w) * p, self.T)
 
     def guess_weight(self, step: Step) -> float:
         return self.lambda_u * min(1.0, step.stage_progress / self.ramp if self.ramp else 1.0)

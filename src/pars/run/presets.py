@@ -79,11 +79,17 @@ def published(data: Literal["cifar10", "cifar100"], noise: NoiseConfig, method: 
 
 
 def low_resource(preset: Preset, labeled: int, steps: int | None) -> Preset:
-    """The same recipe with so many labels only, the other rows unlabeled."""
+    """The same recipe with so many labels only, the other rows unlabeled.
+
+    Every method takes as many steps as the preset's own, its stages as shares of them: FixMatch's published length is
+    27 times that of PARS.
+    """
 
     def build(noise: NoiseConfig, method: str | None = None) -> RunConfig:
-        full = preset(noise, method)
-        return replace(full, data=replace(full.data, labeled=labeled), train=replace(full.train, steps_per_epoch=steps))
+        full, epochs = preset(noise, method), preset(noise).train.epochs
+        own = full.method if full.train.epochs == epochs else full.method.in_shares(full.train.epochs)
+        train = replace(full.train, epochs=epochs, steps_per_epoch=steps)
+        return replace(full, data=replace(full.data, labeled=labeled), train=train, method=own)
 
     build.__doc__ = f"{preset.__doc__} Here only {labeled} rows have a label."
     return build
