@@ -49,7 +49,7 @@ def configuration(name: str, width: int) -> run.RunConfig:
     config = run.preset("cifar10-small")(NoiseConfig(), "pars")
     return replace(
         config,
-        model=models.ModelConfig(name=name, width=width),  # type: ignore[arg-type]
+        model=models.ModelConfig(name=name, width=width),
         views=replace(config.views, strong="randaugment", pad_mode="reflect"),
         train=replace(config.train, epochs=1_000, batch_size=BATCH),
         method=PARS(warm_up=0),

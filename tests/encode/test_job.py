@@ -278,7 +278,8 @@ def test_rows_in_memory_are_those_of_the_file(tmp_path: Path) -> None:
 
 
 def test_the_batch_is_smaller_where_memory_is_short() -> None:
-    from pars.encode.rows import batch_size, free_memory
+    from pars.encode.rows import batch_size
+    from pars.machine import free_memory
 
     large = Encoder("e", "image", lambda rows: rows, size=224, batch=64)
     row = 64 * 4 * 3 * 224 * 224

@@ -37,6 +37,7 @@ DEFAULTS: Mapping[str, Any] = {
 Progress = Callable[[], Callback | None]
 NetworkFactory = Callable[[tuple[int, ...], int], nn.Module]
 """Builds a user's own network for inputs of a shape and a number of classes."""
+DEFAULT_SIDE = 224  # pixels, as most pre-trained networks have seen
 SHARE = 0.4  # of the epochs: as many as PARS warms up
 NUMBERS = {"epochs": "train", "batch_size": "train", "lr": "train", "holdout": "data", "select": "train"}
 
@@ -54,6 +55,8 @@ def configurations(
     automatic = rules.settings(shape, class_rows, params["method"])
     automatic["data"]["holdout"] = automatic["data"]["holdout"] or least_held_out
     chosen = {**_chosen_by_user(params), "device": params["device"]}
+    if params["network"] is not DEFAULTS["network"] and pixel_side(params["network"]) is not None:
+        automatic = automatic | rules.fine_tuning(class_rows) | {"model": {}}
     found: dict[str, RunConfig] = {}
     for setting in rules.robust_settings(shape, n_classes):
         base = RunConfig(method=by_name(params["method"], setting), seed=seed)
@@ -69,6 +72,19 @@ def configurations(
         if config not in found.values():
             found[str(setting.robust)] = config
     return found
+
+
+def pixel_side(network: Any) -> int | None:
+    """The side in pixels at which image files are read for a pre-trained network; none for other networks.
+
+    >>> pixel_side("timm:resnet18"), pixel_side({"name": "lite0", "size": 96}), pixel_side("mlp"), pixel_side("auto")
+    (224, 96, None, None)
+    """
+    name = network.get("name", "auto") if isinstance(network, Mapping) else network
+    if not isinstance(name, str) or (name != "lite0" and not name.startswith(("timm:", "hf:"))):
+        return None
+    size = network.get("size") if isinstance(network, Mapping) else None
+    return DEFAULT_SIDE if size is None else size
 
 
 def choose(

@@ -73,6 +73,21 @@ def settings(shape: tuple[int, ...], class_rows: Sequence[int], method: str = "p
     }
 
 
+def fine_tuning(class_rows: Sequence[int]) -> Changes:
+    """The table `train` for a pre-trained network: about 1 500 steps at a low rate, lower below the head.
+
+    Batch, weight decay and rates are of the order of Clothing1M's recipes; they were not tuned.
+
+    >>> fine_tuning([500, 500])["train"]["epochs"]
+    30
+    """
+    n = max(2, sum(class_rows))
+    batch_size = min(32, n)
+    epochs = min(30, max(3, round(1500 / math.ceil(n / batch_size))))
+    settings: dict[str, Any] = {"batch_size": batch_size, "epochs": epochs, "lr": 0.01, "backbone_lr": 0.002}
+    return {"train": settings | {"nesterov": True, "weight_decay": 1e-3, "ema": 0.99, "ema_ramp": True}}
+
+
 def robust_settings(shape: tuple[int, ...], n_classes: int) -> list[Setting]:
     """The robust losses that may suit the data, the most robust first, the quickest to learn last (`configure.choose`).
 

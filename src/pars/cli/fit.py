@@ -14,6 +14,7 @@ from pars.cli.flags import Parser, add_json_flag, add_table_flags, table_options
 from pars.cli.output import printable, say, show
 from pars.data import Table
 from pars.engine import Interrupted
+from pars.errors import UserError
 from pars.files import write_text
 from pars.fit_folder import AUDIT, RESULT
 
@@ -33,6 +34,9 @@ def add_fit_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--views", type=int, default=0, metavar="N", help="encode N weak and N strong views of each row, too"
     )
+    parser.add_argument("--network", metavar="NAME", help="train it on the pictures: timm:NAME, hf:NAME, lite0")
+    parser.add_argument("--weights", metavar="FILE", help="of --network; or none (default: its pre-trained ones)")
+    parser.add_argument("--size", type=int, metavar="PIXELS", help="side of the pictures of --network (default: 224)")
     parser.add_argument("--method", default="pars", choices=[*methods.REGISTRY, *CLASSIC], metavar="NAME")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
@@ -65,12 +69,19 @@ def read(options: argparse.Namespace) -> tuple[Table, FitSettings]:
     """The table that a command names, and how to fit it."""
     columns = table_options(options)
     table = fitting.read_rows(options.data, columns.pop("label"), **columns)
+    network: str | dict[str, object] = "auto"
+    if options.network is not None:
+        given = {"name": options.network, "weights": options.weights, "size": options.size}
+        network = {name: value for name, value in given.items() if value is not None}
+    elif options.weights is not None or options.size is not None:
+        raise UserError("--weights and --size are those of --network, which is not given")
     return table, fitting.FitSettings(
         method=options.method,
         encoder=options.encoder,
         encoded_views=options.views,
         seed=options.seed,
         device=options.device,
+        network=network,
         reading=table_options(options),
     )
 

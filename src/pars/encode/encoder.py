@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -61,15 +59,6 @@ class Encoder:
     def fitted(self, rows: Sequence[str]) -> Encoder:
         """Return the encoder to use: fitted to training texts if it learns from them, else itself."""
         return self if self.fit is None else self.fit(rows)
-
-
-def import_optional(module: str, what: str, install: str) -> ModuleType:
-    """Return an optional library; a UserError with the command that installs it if it is missing."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        reason = "" if importlib.util.find_spec(module.partition(".")[0]) is None else f" ({error})"
-        raise UserError(f"{what} needs {module.partition('.')[0]}{reason}: {install}") from None
 
 
 def package_folder(module: str, what: str, install: str) -> Path:

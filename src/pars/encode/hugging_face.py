@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pars.encode.encoder import Encoder, Features, Kind, import_optional, weights_checksum
-from pars.encode.image_encoders import IMAGENET_MEAN, IMAGENET_STD, encode_with, normalize_images
-from pars.errors import UserError
-from pars.files import expanded
+from pars.encode.encoder import Encoder, Features, Kind, weights_checksum
+from pars.encode.image_encoders import encode_with, normalize_images
+from pars.machine import import_optional
+from pars.models.pretrained import HFImages, hf_image_preprocessing, hf_model, hf_source, pooled
 
 _INSTALL = "pip install 'pars-lnl[hf]'"
 _MAX_TOKENS = 256  # of a text; the rest is ignored
@@ -26,16 +26,7 @@ def hugging_face(name: str, kind: Kind | None = None, size: int | None = None) -
     kind: for a model that reads both, such as CLIP. Code that comes with a model is never run.
     """
     transformers = import_optional("transformers", f"the encoder hf:{name}", _INSTALL)
-    folder = expanded(name)
-    source = str(folder.resolve()) if folder.is_dir() else name
-    transformers.utils.logging.disable_progress_bar()
-    try:
-        model = transformers.AutoModel.from_pretrained(source, trust_remote_code=False).eval()
-    except Exception as error:  # an unknown name, no connection, a damaged file: the library raises anything
-        raise UserError(
-            f"hf:{name} cannot be loaded ({' '.join(str(error).split())[:300]}); expected a name on the hub and "
-            "a connection to it, or a folder with config.json and model.safetensors"
-        ) from error
+    source, model = hf_source(name), hf_model(name)
     both = hasattr(model, "get_image_features") and hasattr(model, "get_text_features")
     reads: Kind = kind if both and kind is not None else "image" if model.main_input_name == "pixel_values" else "text"
     identity = {
@@ -47,27 +38,9 @@ def hugging_face(name: str, kind: Kind | None = None, size: int | None = None) -
         tokenizer = transformers.AutoTokenizer.from_pretrained(source, trust_remote_code=False)
         encode = _text_encode(model, tokenizer, cls=_uses_first_token(Path(source)), both=both)
         return Encoder(f"hf:{source}", "text", encode, identity=identity)
-    about = _image_preprocessing(source)
-    config = getattr(model.config, "vision_config", model.config)
-    side = size or _image_side(about) or int(getattr(config, "image_size", None) or 224)
-    mean, std = about.get("image_mean") or IMAGENET_MEAN, about.get("image_std") or IMAGENET_STD
-
-    def network(pixels: Tensor) -> Tensor:
-        if both:
-            found = model.get_image_features(pixel_values=pixels)
-            return found if isinstance(found, Tensor) else _pooled(found)
-        return _pooled(model(pixel_values=pixels))
-
-    function = encode_with(network, lambda images: normalize_images(images, side, mean, std).contiguous())
+    mean, std, side, _ = hf_image_preprocessing(name, model, size)
+    function = encode_with(HFImages(model), lambda images: normalize_images(images, side, mean, std).contiguous())
     return Encoder(f"hf:{source}", "image", function, size=side, identity=identity)
-
-
-def _pooled(output: Any) -> Tensor:
-    pooled = getattr(output, "pooler_output", None)
-    if pooled is not None:
-        return torch.as_tensor(pooled)
-    hidden = torch.as_tensor(output.last_hidden_state)  # tokens [n, t, d], or positions [n, d, h, w]
-    return hidden.mean(dim=1) if hidden.ndim == 3 else hidden
 
 
 def _text_encode(model: Any, tokenizer: Any, *, cls: bool, both: bool) -> Any:
@@ -79,7 +52,7 @@ def _text_encode(model: Any, tokenizer: Any, *, cls: bool, both: bool) -> Any:
         tokens = tokenizer(list(texts), padding=True, truncation=True, max_length=longest, return_tensors="pt")
         if both:
             found = model.get_text_features(**tokens)
-            return (found if isinstance(found, Tensor) else _pooled(found)).float().numpy()
+            return (found if isinstance(found, Tensor) else pooled(found)).float().numpy()
         hidden = model(**tokens).last_hidden_state.float()
         return (hidden[:, 0] if cls else _mean_over_tokens(hidden, tokens["attention_mask"])).numpy()
 
@@ -103,23 +76,3 @@ def _uses_first_token(folder: Path) -> bool:
         return bool(pooling.get("pooling_mode_cls_token")) and not pooling.get("pooling_mode_mean_tokens")
     except (OSError, ValueError, AttributeError):
         return False
-
-
-def _image_preprocessing(source: str) -> dict[str, Any]:
-    """Return the model's preprocessing values; its own code is not used, because it needs torchvision."""
-    transformers = import_optional("transformers", f"the encoder hf:{source}", _INSTALL)
-    try:
-        about, _ = transformers.ImageProcessingMixin.get_image_processor_dict(source)
-        return dict(about)
-    except (OSError, ValueError):
-        return {}
-
-
-def _image_side(about: dict[str, Any]) -> int | None:
-    for key in ("crop_size", "size"):
-        value = about.get(key)
-        if isinstance(value, int):
-            return value
-        if isinstance(value, dict) and (found := value.get("height") or value.get("shortest_edge")):
-            return int(found)
-    return None

@@ -25,10 +25,11 @@ import numpy.typing as npt
 from pars.data import Table
 from pars.encode.encoder import Encoder
 from pars.encode.registry import ENCODER_FILE, describe_encoder, load_encoder, save_encoder
-from pars.encode.rows import batch_size, check_kind, encode_batch, free_memory, table_checksum, values_checksum
+from pars.encode.rows import batch_size, check_kind, encode_batch, table_checksum, values_checksum
 from pars.encode.views import CachedViewsConfig
 from pars.errors import UserError
 from pars.files import PART, guarded, write_atomically, write_text
+from pars.machine import free_memory
 
 SAVE_SECONDS = 5.0
 _ENCODER_FOLDER = "encoder"

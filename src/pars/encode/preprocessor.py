@@ -131,11 +131,12 @@ class Preprocessor:
         return data.read_table(source, **chosen | more)
 
 
-def fit_preprocessor(table: Table, chosen: EncoderName | None = None) -> Preprocessor:
+def fit_preprocessor(table: Table, chosen: EncoderName | None = None, *, side: int | None = None) -> Preprocessor:
     """Return a preprocessor fitted to training rows.
 
     chosen: name of an encoder, or a function, for texts and images. Without one, texts get TF-IDF, images of at most 64
     pixels per side stay pixels, and larger images get lite0.
+    side: image files stay pixels whatever their size: color images of so many pixels per side.
 
     >>> from pars.data import read_table
     >>> table = read_table({"says": ["miaow miaow", "woof woof", "miaow", "woof"]}, text="says")
@@ -150,6 +151,10 @@ def fit_preprocessor(table: Table, chosen: EncoderName | None = None) -> Preproc
     kind = row_kind(table)
     if table.texts is not None and len(table.texts) > 1 and len(set(table.texts)) == 1:
         raise UserError(f"{table.source}: all {len(table)} texts are the same, so there is nothing to learn from them")
+    if side is not None and kind == "image":
+        if chosen is not None:
+            raise UserError(f"encoder {chosen} and a network that reads pixels: expected one of them")
+        return Preprocessor("image", image_shape=ImageShape(3, side, side))
     if chosen is None and kind == "image":
         return _fit_images(table)
     fitted = encoder(_DEFAULT_ENCODER[kind] if chosen is None else chosen, kind=kind).fitted(table.texts or [])

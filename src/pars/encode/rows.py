@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -14,11 +12,11 @@ from pars.data import DataConfig, Table
 from pars.encode.encoder import Encoder, Features, Kind, Rows
 from pars.encode.views import CachedViewsConfig, make_view
 from pars.errors import UserError
+from pars.machine import free_memory
 
 _MEMORY_SHARE = 4  # a batch may take a quarter of the free memory
 _TEXT_BYTES = 8 << 20  # per text of 256 tokens, in a network of the size of MiniLM to BERT
 _IMAGE_FACTOR = 64  # activations of a network relative to its float32 input; measured 20 to 40 for ImageNet networks
-_UNKNOWN_MEMORY = 1 << 30
 
 
 def encode_rows(
@@ -154,14 +152,3 @@ def batch_size(encoder: Encoder, free: int) -> int:
     """
     row = _TEXT_BYTES if encoder.kind == "text" else _IMAGE_FACTOR * 4 * 3 * max(encoder.size, 32) ** 2
     return max(1, min(encoder.batch, free // _MEMORY_SHARE // row))
-
-
-def free_memory() -> int:
-    """Return the bytes available without swapping; 1 GiB if the system does not report them."""
-    try:
-        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
-        return _UNKNOWN_MEMORY

@@ -22,6 +22,7 @@ class TrainConfig:
     steps_per_epoch: int | None = None  # none = one pass over the labeled rows; else labeled rows are cycled
     optimizer: Literal["sgd", "adam", "muon"] = "sgd"
     lr: float = 0.03
+    backbone_lr: float | None = None  # of everything but the head, which has lr; none = lr for all weights
     momentum: float = 0.9  # adam: its first beta
     weight_decay: float = 5e-4
     nesterov: bool = False
@@ -64,6 +65,8 @@ class TrainConfig:
                 raise UserError(f"train.{name} is {getattr(self, name)}, expected a number from 0 to 1")
         if not all(0 <= milestone <= 1 for milestone in self.milestones):
             raise UserError(f"train.milestones are {list(self.milestones)}, expected shares of the run from 0 to 1")
+        if self.backbone_lr is not None and not 0 <= self.backbone_lr <= LARGEST_RATE:
+            raise UserError(f"train.backbone_lr is {self.backbone_lr}, expected a number from 0 to {LARGEST_RATE:g}")
         if self.late_momentum is not None and not 0 <= self.late_momentum <= LARGEST_RATE:
             raise UserError(f"train.late_momentum is {self.late_momentum}, expected a number of at least 0")
         if self.optimizer == "adam" and not (self.momentum < 1 and (self.late_momentum or 0) < 1):

@@ -77,17 +77,22 @@ class Learner:
 
         Buffers (BatchNorm statistics) are not averaged: `Evaluator.calibrate` measures them.
         """
-        config, group = self._config, self.optimizer.param_groups[0]
+        config, groups = self._config, self.optimizer.param_groups
         if config.grad_clip is not None:
-            nn.utils.clip_grad_norm_(group["params"], config.grad_clip)
-        group["lr"] = learning_rate(config, step=step - curve.first, total=curve.total)
+            weights = groups[0]["params"] if len(groups) == 1 else [p for group in groups for p in group["params"]]
+            nn.utils.clip_grad_norm_(weights, config.grad_clip)
+        groups[0]["lr"] = learning_rate(config, step=step - curve.first, total=curve.total)
+        if config.backbone_lr is not None:
+            slow = replace(config, lr=config.backbone_lr)
+            groups[1]["lr"] = learning_rate(slow, step=step - curve.first, total=curve.total)
         beta, share = config.momentum, (step - curve.first) / max(1, curve.total)
         if config.late_momentum is not None and config.schedule == "late-linear" and share >= config.decay_from:
             beta = config.late_momentum
-        if config.optimizer == "adam":
-            group["betas"] = (beta, 0.999)
-        else:
-            group["momentum"] = beta
+        for group in groups:
+            if config.optimizer == "adam":
+                group["betas"] = (beta, 0.999)
+            else:
+                group["momentum"] = beta
         self.optimizer.step()
         self.updating += self._update_flop
         self.optimizer.zero_grad(set_to_none=True)
@@ -127,6 +132,11 @@ class Learner:
 
 def restart(module: nn.Module, part: str, seed: int) -> None:
     """Reset the weights of all layers ("all") or of the head ("head"), as torch's layers do, from a seed."""
+    if part == "all" and callable(own := getattr(module, "restart", None)):  # a pre-trained one knows where it began
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            own()
+        return
     whole = module if part == "all" else head_of(module)
     layers = [layer for layer in whole.modules() if next(layer.parameters(recurse=False), None) is not None]
     if stuck := [type(layer).__name__ for layer in layers if not callable(getattr(layer, "reset_parameters", None))]:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn, optim
 
 from pars.engine.config import TrainConfig
+from pars.method_api import head_of
 
 # A quintic whose iteration drives singular values from (0, 1] towards 1, quickly rather than exactly (Jordan 2024).
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
@@ -18,7 +19,12 @@ ITERATIONS = 3  # as for CIFAR in airbench; the values then lie between 0.3 and 
 
 def make_optimizer(module: nn.Module, attached: nn.Module, config: TrainConfig) -> optim.Optimizer:
     """The optimizer that a configuration names, for the weights of a network and of what is attached to it."""
-    parameters = [*module.parameters(), *attached.parameters()]
+    parameters: list[Any] = [*module.parameters(), *attached.parameters()]
+    if config.backbone_lr is not None:  # two groups, head and attached modules first
+        head = set(head_of(module).parameters())
+        fast = [*head_of(module).parameters(), *attached.parameters()]
+        slow = [weight for weight in module.parameters() if weight not in head]
+        parameters = [{"params": fast}, {"params": slow, "lr": config.backbone_lr}]
     shared: dict[str, Any] = {"lr": config.lr, "weight_decay": config.weight_decay}
     if config.optimizer == "adam":
         return optim.Adam(parameters, betas=(config.momentum, 0.999), foreach=True, **shared)

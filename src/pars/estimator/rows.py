@@ -16,6 +16,7 @@ import torch
 from sklearn.utils.validation import validate_data
 
 from pars import encode
+from pars.autoconfig import pixel_side
 from pars.data import (
     UNLABELED,
     Dataset,
@@ -49,7 +50,7 @@ def fit_rows(estimator: Any, opened: Any, seed: int) -> tuple[Dataset, Preproces
         raise UserError(f"encoded_views is {estimator.encoded_views!r}, expected a whole number")
     views = encode.default_cached_views(int(estimator.encoded_views), seed)
     if isinstance(opened, Table):
-        preprocessor = encode.fit_preprocessor(opened, encoder_of(estimator))
+        preprocessor = encode.fit_preprocessor(opened, encoder_of(estimator), side=pixel_side(estimator.network))
         preprocessor.check_views(views)  # before the encoder's work
         rows, cached = preprocessor.transform(opened, views)
     elif encoder_of(estimator) is not None or views.count:

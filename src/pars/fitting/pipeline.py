@@ -51,6 +51,7 @@ class FitSettings:
     encoded_views: int = 0
     seed: int = 0
     device: str = "auto"
+    network: Any = "auto"
     reading: Mapping[str, Any] = field(default_factory=dict)
 
     def job(self, *tables: Table | None) -> dict[str, Any]:
@@ -72,6 +73,7 @@ class FitSettings:
             "encoded_views": self.encoded_views,
             "seed": self.seed,
             "columns": {name: value for name, value in self.reading.items() if value is not None},
+            **({} if self.network == "auto" else {"network": self.network}),
             ROWS_CHECKSUM: hashlib.blake2b(repr(rows).encode(), digest_size=16).hexdigest(),
         }
 
@@ -87,6 +89,7 @@ def fit(
     encoder: EncoderName | None = None,
     encoded_views: int = 0,
     unlabeled: str | None = None,
+    network: Any = "auto",
     seed: int = 0,
     device: str = "auto",
     progress: bool = False,
@@ -101,6 +104,8 @@ def fit(
     test, test_labels: further rows whose labels are right; they then decide whether it helped.
     encoder: for texts and pictures, a name as in `pars encode` or a function; None: chosen, with a warning.
     encoded_views: number of weak and of strong views of every text or picture to encode and train on.
+    network: "auto", or a network to train on pictures: "timm:NAME", "hf:NAME", "lite0", or a dict of fields of
+        `ModelConfig` with such a name. Picture files are read at `size` pixels per side (default 224).
     progress: show progress on stderr.
 
     >>> rng = np.random.default_rng(0)
@@ -118,7 +123,13 @@ def fit(
         test = read_rows(test, test_labels, classes=table.classes, **options)
     reading = {"label": labels if isinstance(labels, str) else None, "unlabeled": unlabeled, **columns}
     settings = FitSettings(
-        method=method, encoder=encoder, encoded_views=encoded_views, seed=seed, device=device, reading=reading
+        method=method,
+        encoder=encoder,
+        encoded_views=encoded_views,
+        seed=seed,
+        device=device,
+        network=network,
+        reading=reading,
     )
     with torch.random.fork_rng(), resend_interrupt():
         return fit_table(table, settings, test=test, out=None if out is None else Path(out), progress=progress)
@@ -166,7 +177,9 @@ def _dataset(
         if (out / ROWS).exists():
             named = settings.encoder if callable(settings.encoder) or is_function_name(settings.encoder) else None
             return data.arrays(out / ROWS), encode.load_preprocessor(out, named)
-    preprocessor = replace(encode.fit_preprocessor(table, settings.encoder), read_options=dict(settings.reading))
+    side = None if settings.network == "auto" else autoconfig.pixel_side(settings.network)
+    preprocessor = encode.fit_preprocessor(table, settings.encoder, side=side)
+    preprocessor = replace(preprocessor, read_options=dict(settings.reading))
     if preprocessor.note:
         log(preprocessor.note)
     views = None
@@ -253,7 +266,9 @@ def _train_robust(
         loaded = run.load_training_data(config, dataset)
     else:
         # Without a network of its own, a method holds out the rows that plain training does.
-        params = {**DEFAULTS, "method": "ce" if classic else settings.method, "device": settings.device}
+        network = "auto" if classic else settings.network
+        method = "ce" if classic else settings.method
+        params = {**DEFAULTS, "method": method, "device": settings.device, "network": network}
         config, trials, loaded = choose_config(
             dataset, params, settings.seed, least_held_out=LEAST_HELD_OUT, progress=progress
         )
@@ -291,7 +306,8 @@ def _train_plain(
     robust: Training | ClassicTraining, settings: FitSettings, folder: Path | None, progress: Progress
 ) -> Training:
     """Cross-entropy on the same rows, for as many epochs as cost what the robust method did if it is a network."""
-    params = {**DEFAULTS, "method": "ce", "device": settings.device}
+    network = settings.network if isinstance(robust, Training) else "auto"
+    params = {**DEFAULTS, "method": "ce", "device": settings.device, "network": network}
     (config,) = autoconfig.configurations(params, robust.dataset, settings.seed, least_held_out=LEAST_HELD_OUT).values()
     if isinstance(robust, Training):
         loaded, source = robust.loaded, robust.trained.config.data

@@ -6,6 +6,7 @@
 | small_cnn | small_cnn.py | images on a CPU, from 4×4 pixels up |
 | fast_cnn | fast_cnn.py | images from 8×8 pixels up, most accuracy per FLOP (docs/fast.md) |
 | mlp, linear | mlp.py | features, table rows, flattened small images |
+| timm:NAME, hf:NAME, lite0 | named.py, pretrained.py | pre-trained image networks of other libraries |
 
 >>> net = build_model(ModelConfig(name="mlp"), (64,), n_classes=3, seed=0)
 >>> net.head.out_features
@@ -15,25 +16,29 @@
 from typing import TYPE_CHECKING
 
 from pars.lazy_package import import_lazily
-from pars.models.config import ModelConfig, build_model
+from pars.models.config import OWN, ModelConfig, build_model
 
 if TYPE_CHECKING:
     from pars.models.backbone import Backbone
     from pars.models.fast_cnn import Convolution, FastCNN
     from pars.models.mlp import MLP, Linear
+    from pars.models.named import NamedNetwork, input_statistics
     from pars.models.preact_resnet import PreActResNet18
     from pars.models.small_cnn import SmallCNN
 
 __all__ = [
     "MLP",
+    "OWN",
     "Backbone",
     "Convolution",
     "FastCNN",
     "Linear",
     "ModelConfig",
+    "NamedNetwork",
     "PreActResNet18",
     "SmallCNN",
     "build_model",
+    "input_statistics",
 ]
 
 import_lazily(
@@ -42,6 +47,7 @@ import_lazily(
         "pars.models.backbone": "Backbone",
         "pars.models.fast_cnn": "Convolution, FastCNN",
         "pars.models.mlp": "MLP, Linear",
+        "pars.models.named": "NamedNetwork, input_statistics",
         "pars.models.preact_resnet": "PreActResNet18",
         "pars.models.small_cnn": "SmallCNN",
     },

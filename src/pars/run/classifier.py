@@ -89,7 +89,8 @@ def load_run(
     n_networks, shape, classes, mean, std = _checked_note(note, folder.model)
     if networks is None:
         # Who asks a trained network need not have the compiler that it was trained with; the answers are the same.
-        model = replace(config.model, convolution="direct")
+        # Weights are in the run.
+        model = replace(config.model, convolution="direct", weights="none")
         networks = [models.build_model(model, shape, len(classes), seed=0) for _ in range(n_networks)]
     if len(networks) != n_networks:
         raise UserError(f"{folder.model} holds {n_networks} network(s), {len(networks)} were given")

@@ -207,7 +207,11 @@ def canonical(config: RunConfig) -> RunConfig:
     with suppress(OSError):
         if noise.path is not None and (file := label_file(config)).exists():
             noise = replace(noise, path=str(file.resolve()))
-    return replace(config, data=data, noise=noise)
+    model = config.model
+    with suppress(OSError):
+        if model.weights not in ("pretrained", "none") and (file := expanded(model.weights)).exists():
+            model = replace(model, weights=str(file.resolve()))
+    return replace(config, data=data, noise=noise, model=model)
 
 
 def build_trainer(
