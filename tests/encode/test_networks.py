@@ -6,7 +6,6 @@ The weights of lite0 and minilm come inside packages, so these two are tested fo
 from __future__ import annotations
 
 import importlib.util
-import importlib.util
 import json
 from pathlib import Path
 from typing import Any

@@ -23,6 +23,7 @@ COMMANDS = {
     "audit": "which labels of a run's data are wrong, and what they should be; writes the list",
     "inspect": "what a run trained, its curves and its selection; writes the plots",
     "encode": "frozen features of texts and images, with views of every row, to train on",
+    "pack": "pictures of a folder, a table or a .tar into one file that training reads at random",
     "methods": "list the methods: papers, requirements, relative cost",
     "augment-preview": "a contact sheet of weak and strong views of some images",
 }

@@ -21,6 +21,7 @@ from pars.data.dataset import (
     standardized,
 )
 from pars.data.digits import digits
+from pars.data.disk_images import DiskImages
 from pars.data.entries import entries, entry_table, kind_of_entries, table_of
 from pars.data.idx import fashion_mnist, idx_folder, is_idx_folder, read_idx
 from pars.data.images import IMAGE_SUFFIXES, image_file_shape, read_image
@@ -38,6 +39,7 @@ __all__ = [
     "Columns",
     "DataConfig",
     "Dataset",
+    "DiskImages",
     "Inputs",
     "Labels",
     "Mask",

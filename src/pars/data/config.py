@@ -17,7 +17,7 @@ class DataConfig:
     """Which data, from where."""
 
     name: str = "digits"
-    """digits, fashion-mnist, cifar10, cifar100, or a path: an .npz file, a folder of .npy or of idx files."""
+    """digits, fashion-mnist, cifar10, cifar100, or a path: an .npz file, a folder of .npy or of idx files, a pack."""
     root: str | None = None
     """Folder that holds published data sets; default: $PARS_DATA, else ~/.cache/pars."""
     labeled: int | None = None

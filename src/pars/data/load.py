@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
+
+import numpy as np
 
 from pars.data.arrays import array_rows, arrays
 from pars.data.cifar import cifar10, cifar100
 from pars.data.config import NAMES, DataConfig, data_root
-from pars.data.dataset import Dataset, Split, check_split
+from pars.data.dataset import Dataset, Inputs, Split, channel_statistics, check_split
 from pars.data.digits import digits
+from pars.data.disk_images import DiskImages
 from pars.data.idx import fashion_mnist, idx_folder, is_idx_folder
+from pars.data.pack import is_pack, open_pack
 from pars.data.subsets import low_resource
 from pars.errors import UserError
 from pars.files import expanded
@@ -55,7 +59,13 @@ def load_rows(
     named labels get its numbers. Without `labels` those of a user's file are not looked at.
     """
     if source not in NAMES and not is_idx_folder(expanded(source)):
-        return array_rows(_existing(source), split, classes, labels=labels)
+        path = _existing(source)
+        if not is_pack(path):
+            return array_rows(path, split, classes, labels=labels)
+        found = packed(path)
+        if classes is not None and classes != found.classes:
+            raise UserError(f"{path} has the classes {', '.join(found.classes)}, expected {', '.join(classes)}")
+        return found.train if split == "train" or found.test is None else found.test
     dataset = _source(source, root, download=download)
     rows = dataset.train if split == "train" else dataset.test
     assert rows is not None  # every published set has both
@@ -73,7 +83,27 @@ def _source(name: str, root: str | None, *, download: bool) -> Dataset:
         case "cifar100":
             return cifar100(data_root(root), download=download)
     path = _existing(name)
+    if is_pack(path):
+        return packed(path)
     return idx_folder(path, name=path.name) if is_idx_folder(path) else arrays(path)
+
+
+def packed(path: Path) -> Dataset:
+    """The pictures of a pack, which stay on disk, at its side; mean and deviation are of at most 1 000 of them."""
+    pack = open_pack(path)
+    rows = [np.flatnonzero(~pack.test), np.flatnonzero(pack.test)]
+    if not len(rows[0]):
+        raise UserError(f"{path}: no row of the split train, expected some")
+    train, test = (DiskImages(pack, part, pack.side) for part in rows)
+    mean, std = channel_statistics(train.sample())
+    return Dataset(
+        path.name,
+        Split(cast("Inputs", train), pack.labels[rows[0]]),
+        Split(cast("Inputs", test), pack.labels[rows[1]], pack.labels[rows[1]]) if len(test) else None,
+        pack.classes,
+        mean,
+        std,
+    )
 
 
 def _existing(name: str) -> Path:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pars.engine.evaluation import accuracy, predict_proba
     from pars.engine.learner import NetworkCost, network_cost
     from pars.engine.plan import Plan, plan
+    from pars.engine.row_state import check_row_state
     from pars.engine.trainer import Trainer
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "accuracy",
     "as_tensor",
     "catch_interrupt",
+    "check_row_state",
     "choose_threads",
     "epoch_costs",
     "keep_freed_memory",
@@ -70,6 +72,7 @@ import_lazily(
         "pars.engine.evaluation": "accuracy, predict_proba",
         "pars.engine.learner": "NetworkCost, network_cost",
         "pars.engine.plan": "Plan, plan",
+        "pars.engine.row_state": "check_row_state",
         "pars.engine.trainer": "Trainer",
     },
 )

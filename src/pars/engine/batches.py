@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from pars import seeds
 from pars.augment import Views, gather_rows
+from pars.data import DiskImages
 from pars.engine.config import TrainConfig
 from pars.errors import UserError
 from pars.method_api import Batch, Draw, Network, Pass, State, Sweep, ViewName, features_of, head_of
@@ -107,9 +108,17 @@ class Feed:
     """
 
     def __init__(
-        self, inputs: Tensor, labels: Tensor, views: Views, *, seed: int, device: str, cached: Tensor | None = None
+        self,
+        inputs: Tensor | DiskRows,
+        labels: Tensor,
+        views: Views,
+        *,
+        seed: int,
+        device: str,
+        cached: Tensor | None = None,
     ) -> None:
-        self.inputs, self.labels = inputs.to(device), labels.to(device)
+        self.inputs: Any = inputs if isinstance(inputs, DiskRows) else inputs.to(device)  # both give rows by index
+        self.labels = labels.to(device)
         self.cached = None if cached is None else cached.to(device)
         self.views, self.seed, self.device = views, seed, device
 
@@ -154,6 +163,37 @@ class Feed:
         view = self.views.weak if name == "weak" else self.views.strong
         params = view.draw(seeds.generator(self.seed, stream, epoch, step), len(index), tuple(self.inputs.shape[1:]))
         return self.views.finish(view.apply(gather_rows(self.inputs, self.cached, index, params), params))
+
+
+class DiskRows:
+    """Images on disk in place of a tensor [n, C, H, W]: rows are decoded when they are indexed.
+
+    A slice or an index tensor gives a tensor of pixels on the device. Views of one batch share what was decoded.
+    """
+
+    def __init__(self, images: DiskImages, device: str) -> None:
+        self._images, self._device = images, device
+        self.shape, self.ndim = images.shape, images.ndim
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def __getitem__(self, index: Tensor | slice) -> Tensor:
+        rows = np.arange(len(self))[index] if isinstance(index, slice) else index.cpu().numpy()
+        return torch.from_numpy(self._images.gather(rows)).to(self._device)
+
+    def subset(self, rows: Tensor) -> DiskRows:
+        """Some of the rows, still on disk."""
+        return DiskRows(replace(self._images, rows=self._images.rows[rows.cpu().numpy()]), self._device)
+
+    def prefetch(self, rows: Rows) -> None:
+        """Begin to decode rows that will be asked for."""
+        self._images.prefetch(rows)
+
+
+def rows_of(inputs: npt.NDArray[Any] | DiskImages, device: str = "cpu") -> Tensor | DiskRows:
+    """The inputs of a split, for a feed: a tensor, or rows on disk."""
+    return DiskRows(inputs, device) if isinstance(inputs, DiskImages) else as_tensor(inputs)
 
 
 def as_tensor(array: npt.NDArray[Any]) -> Tensor:

@@ -17,7 +17,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from pars.augment import TestTimeView
 from pars.data import Dataset
-from pars.engine.batches import EVALUATION_BATCH, Feed, as_tensor
+from pars.engine.batches import EVALUATION_BATCH, DiskRows, Feed, rows_of
 from pars.method_api import Network, Selection
 
 CALIBRATION_ROWS = 4096  # enough for BatchNorm's means and variances; a fraction of the cost of testing
@@ -25,7 +25,7 @@ CALIBRATION_ROWS = 4096  # enough for BatchNorm's means and variances; a fractio
 
 @torch.no_grad()
 def predict_proba(
-    modules: Sequence[nn.Module], inputs: Tensor, test_time_views: Sequence[TestTimeView], device: str
+    modules: Sequence[nn.Module], inputs: Tensor | DiskRows, test_time_views: Sequence[TestTimeView], device: str
 ) -> Tensor:
     """Class probabilities [n, K], float32, on the CPU: the mean over networks and test-time views of each row.
 
@@ -98,11 +98,13 @@ class Evaluator:
         """
         first, *more = self._feed.views.test_time_views
         modules, average, device = [net.module for net in nets], [net.average for net in nets], self._feed.device
-        rows: dict[str, tuple[Tensor, Tensor]] = {}
+        rows: dict[str, tuple[Tensor | DiskRows, Tensor]] = {}
         if self._test is not None:
-            rows["test"] = as_tensor(self._test.inputs), torch.from_numpy(self._test.labels)
+            rows["test"] = rows_of(self._test.inputs), torch.from_numpy(self._test.labels)
         if self.held_out_rows:
-            rows["holdout"] = self._feed.inputs[self._held], self._held_labels
+            inputs = self._feed.inputs
+            held = inputs.subset(self._held) if isinstance(inputs, DiskRows) else inputs[self._held]
+            rows["holdout"] = held, self._held_labels
         out: dict[str, Any] = {}
         correct = None
         for split, (inputs, labels) in rows.items():

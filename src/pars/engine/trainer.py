@@ -15,7 +15,7 @@ from pars import seeds
 from pars.augment import TestTimeView, Views
 from pars.data import Dataset
 from pars.engine import checkpoint as ck
-from pars.engine.batches import Feed, Rows, as_tensor, lay_out
+from pars.engine.batches import DiskRows, Feed, Rows, as_tensor, lay_out, rows_of
 from pars.engine.config import TrainConfig
 from pars.engine.dynamics import Dynamics, spans
 from pars.engine.evaluation import EpochMeter, Evaluator, predict_proba
@@ -71,7 +71,7 @@ class Trainer:
         self.labels = torch.from_numpy(data.train.labels).to(device)
         given = self.labels.masked_fill(torch.from_numpy(self.held_out).to(device), -1)  # what a method may know
         cached = None if data.train.cached is None else as_tensor(data.train.cached)
-        self.feed = Feed(as_tensor(data.train.inputs), given, views, seed=seed, device=device, cached=cached)
+        self.feed = Feed(rows_of(data.train.inputs, device), given, views, seed=seed, device=device, cached=cached)
         self.inputs = self.feed.inputs
         self.evaluator = Evaluator(data, self.feed, self.labels, self.held_out)
         self.selected: ck.SelectedCheckpoint | None = None
@@ -141,7 +141,8 @@ class Trainer:
         """Per-example training dynamics, tensors [n] or [n, K] by name: what `pars.audit.from_dynamics` reads."""
         assert self.dynamics is not None
         rows = self.dynamics.rows(self.labels, self.held_out)
-        linear = leave_one_out(self.inputs, self.labels, self.data.n_classes)
+        inputs = self.inputs
+        linear = None if isinstance(inputs, DiskRows) else leave_one_out(inputs, self.labels, self.data.n_classes)
         return rows if linear is None else rows | {"linear": linear}
 
     @property
@@ -172,7 +173,11 @@ class Trainer:
             self.meter.sums |= {f"note/{name}": torch.tensor(v, dtype=torch.float64) for name, v in notes.items()}
         orders = self.runner.layout.orders(scheduled.stage.draws, self.state)
         while self.step < self.steps:
-            self._run_step(scheduled, {name: order.batch(self.epoch, self.step) for name, order in orders.items()})
+            rows = {name: order.batch(self.epoch, self.step) for name, order in orders.items()}
+            if isinstance(self.inputs, DiskRows) and self.step + 1 < self.steps:
+                for order in orders.values():
+                    self.inputs.prefetch(order.batch(self.epoch, self.step + 1))
+            self._run_step(scheduled, rows)
             self.step += 1
             if interrupted or time.monotonic() - self._saved_at > self.config.checkpoint_seconds:
                 self.save()
@@ -255,7 +260,7 @@ class Trainer:
         return line
 
     def predict_proba(
-        self, inputs: Tensor, *, average: bool = True, test_time_views: Sequence[TestTimeView] | None = None
+        self, inputs: Tensor | DiskRows, *, average: bool = True, test_time_views: Sequence[TestTimeView] | None = None
     ) -> Tensor:
         """Class probabilities [n, K], the mean over networks and test-time views (default: all of `views`).
 

@@ -60,7 +60,8 @@ class Classifier:
         is_image = len(self.input_shape) == 3
         rows: Inputs = inputs if is_image else data.standardize(inputs, self.mean, self.std, where)  # type: ignore[assignment]
         size, parts = BATCH[len(self.input_shape)], []
-        for part in torch.split(as_tensor(rows), size):
+        for start in range(0, len(rows), size):
+            part = as_tensor(np.asarray(rows[start : start + size]))  # rows on disk are read here
             # Padded to a fixed size: sums of another shape differ in their last bits, and the prediction of a row must
             # not depend on the rows beside it.
             padded = torch.cat([part, part[-1:].expand(size - len(part), *part.shape[1:])])
@@ -143,6 +144,7 @@ def row_features(path: str | Path) -> npt.NDArray[Any]:
     with torch.no_grad():
         parts = [
             features_of(classifier.networks[0], classifier.views.plain(part.to(classifier.device))).cpu().numpy()
-            for part in torch.split(as_tensor(rows), FEATURE_BATCH)
+            for start in range(0, len(rows), FEATURE_BATCH)
+            for part in [as_tensor(np.asarray(rows[start : start + FEATURE_BATCH]))]
         ]
     return np.concatenate(parts)

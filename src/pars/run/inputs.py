@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pars.data import Dataset, Inputs
+from pars.data import Dataset, DiskImages, Inputs
 from pars.engine import RunFolder
 from pars.errors import UserError
 from pars.noise import NoiseRecord, labels_sha256
@@ -62,6 +62,8 @@ def checksum(inputs: Inputs) -> str:
     >>> checksum(np.zeros((2, 3), np.float32)) == checksum(np.zeros((2, 6), np.float32)[:, ::2])
     True
     """
+    if isinstance(inputs, DiskImages):
+        return inputs.checksum()
     digest = hashlib.blake2b(digest_size=16)
     step = max(1, 2**24 // max(1, int(np.prod(inputs.shape[1:]))))  # in parts: a memory map may be larger than memory
     for start in range(0, len(inputs), step):

@@ -10,14 +10,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from pars import report
-from pars.data import NAMES, Dataset, data_root
+from pars.data import NAMES, Dataset, DiskImages, data_root
 from pars.engine import (
     Callback,
     RunFolder,
     Trainer,
+    check_row_state,
     choose_threads,
     keep_freed_memory,
     recorded_threads,
@@ -141,6 +143,11 @@ def _train_new(
     if config.train.budget:
         config, plan = plans.planned(config, training, modules)
         log(plans.sentence(plan, config.train.budget))
+    if isinstance(training.data.train.inputs, DiskImages):
+        labels = torch.from_numpy(training.data.train.labels)
+        train, classes = config.train, training.data.n_classes
+        dynamics = train.dynamics_every > 0
+        log(check_row_state(config.method, labels, classes, epochs=train.epochs, dynamics=dynamics))
     by_epoch = () if plan is None else plan.by_epoch
     trainer = build_trainer(
         config, training, folder, networks=modules, callback=callback, title=title, planned=by_epoch

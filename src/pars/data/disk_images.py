@@ -1,0 +1,211 @@
+"""Pictures that stay on disk: an array of images whose rows are read and decoded when they are asked for.
+
+Decoding runs in worker processes. They get places in files and return pixels; nothing in them is random, so their
+number and their timing cannot change a result.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageOps
+
+from pars.data.pack import Pack
+from pars.errors import UserError, one_line
+
+Pixels = npt.NDArray[np.uint8]
+_KEPT = 8  # batches that are decoded or under way
+_KEPT_BYTES = 256 << 20
+_SAMPLE = 1000  # pictures of which statistics are taken
+
+
+@dataclass(frozen=True, eq=False)
+class DiskImages:
+    """Color images [n, 3, side, side] of a pack, resized to cover the square and center-cropped; or some of its rows.
+
+    It has what arrays have that the library asks of inputs. `images[rows]` decodes; a slice stays on disk.
+    """
+
+    pack: Pack
+    rows: npt.NDArray[np.int64]  # of the pack
+    side: int
+    workers: int = 0  # processes; 0: as many as cores, less one
+    dtype: np.dtype[np.uint8] = field(default_factory=lambda: np.dtype(np.uint8))
+    ndim: int = 4
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.rows), 3, self.side, self.side)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return replace(self, rows=self.rows[index])
+        return self.gather(np.asarray(index, dtype=np.int64))
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> npt.NDArray[Any]:
+        pixels = self.gather(np.arange(len(self)))
+        return pixels if dtype is None else pixels.astype(dtype)
+
+    @property
+    def _reader(self) -> _Reader:
+        return _reader(self.pack.data, self.side, self.workers or max(1, (os.cpu_count() or 2) - 1))
+
+    def prefetch(self, index: npt.NDArray[np.int64]) -> None:
+        """Begin to decode rows that will be asked for."""
+        self._reader.begin(self._places(index))
+
+    def gather(self, index: npt.NDArray[np.int64]) -> Pixels:
+        """The pixels of rows [b]: uint8 [b, 3, side, side]."""
+        try:
+            return self._reader.pixels(self._places(index))
+        except _Unreadable as error:
+            row = int(self.rows[index[error.position]])
+            raise UserError(
+                f"{self.pack.data}: row {row} ({self.pack.id(row)}) cannot be read as a picture: {error}; "
+                "`pars pack --check` names what is damaged"
+            ) from None
+
+    def _places(self, index: npt.NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
+        rows = self.rows[index]
+        starts, stops = self.pack.offsets[rows], self.pack.offsets[rows + 1]
+        return tuple(zip(starts.tolist(), (stops - starts).tolist(), strict=True))
+
+    def checksum(self) -> str:
+        """Of the pack's own checksums, the rows and the side: no picture is read."""
+        digest = hashlib.blake2b(digest_size=16)
+        digest.update(json.dumps([self.pack.checksums, self.side]).encode())
+        digest.update(np.ascontiguousarray(self.rows).data)
+        return digest.hexdigest()
+
+    def sample(self) -> Pixels:
+        """The pixels of at most 1 000 evenly spaced rows, for statistics."""
+        return self.gather(np.arange(0, len(self), -(-len(self) // _SAMPLE)))
+
+
+class _Unreadable(Exception):
+    def __init__(self, position: int, message: str) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+@lru_cache(maxsize=8)
+def _reader(path: Path, side: int, workers: int) -> _Reader:
+    """The processes of a file, shared by all splits and parts of it."""
+    return _Reader(path, side, workers)
+
+
+class _Reader:
+    """Worker processes that decode places (start, length) of a file, and the last batches that they decoded."""
+
+    def __init__(self, path: Path, side: int, workers: int) -> None:
+        self._shape = (3, side, side)
+        code = "from pars.data.disk_images import serve; serve()"
+        # Not multiprocessing: it would import the user's script again, or fork a process that has threads.
+        command = [sys.executable, "-c", code, str(path), str(side)]
+        paths = os.pathsep.join(filter(None, sys.path))  # the same packages, however this process found them
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
+        self._workers = [
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+            for _ in range(workers)
+        ]
+        self._pools = [ThreadPoolExecutor(1) for _ in self._workers]  # one thread talks to one process
+        self._batches: OrderedDict[Any, tuple[Pixels, list[Future[None]]]] = OrderedDict()
+        atexit.register(self.close)
+
+    def begin(self, places: tuple[tuple[int, int], ...]) -> tuple[Pixels, list[Future[None]]]:
+        if places in self._batches:
+            self._batches.move_to_end(places)
+            return self._batches[places]
+        out = np.empty((len(places), *self._shape), dtype=np.uint8)
+        cuts = np.linspace(0, len(places), len(self._workers) + 1).astype(int).tolist()
+        parts = [
+            pool.submit(self._ask, worker, places[start:stop], out[start:stop], start)
+            for worker, pool, start, stop in zip(self._workers, self._pools, cuts[:-1], cuts[1:], strict=True)
+            if stop > start
+        ]
+        self._batches[places] = out, parts
+        most = max(1, min(_KEPT, _KEPT_BYTES // max(1, out.nbytes)))
+        while len(self._batches) > most:
+            self._batches.popitem(last=False)
+        return out, parts
+
+    def pixels(self, places: tuple[tuple[int, int], ...]) -> Pixels:
+        out, parts = self.begin(places)
+        for part in parts:
+            part.result()
+        return out
+
+    def _ask(self, worker: subprocess.Popen[bytes], places: Sequence[tuple[int, int]], out: Pixels, at: int) -> None:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        try:
+            worker.stdin.write(json.dumps(places).encode() + b"\n")
+            worker.stdin.flush()
+            answer = json.loads(worker.stdout.readline())
+            if answer is None:
+                view = out.reshape(-1).data
+                while view:
+                    view = view[worker.stdout.readinto(view) or _gone() :]  # type: ignore[attr-defined]
+                return
+        except (OSError, ValueError) as error:
+            raise RuntimeError(f"a decoding process has ended ({one_line(error)}); out of memory?") from error
+        raise _Unreadable(at + answer[0], answer[1])
+
+    def close(self) -> None:
+        for pool, worker in zip(self._pools, self._workers, strict=True):
+            pool.shutdown(wait=False, cancel_futures=True)
+            worker.kill()
+        self._workers, self._pools = [], []
+
+
+def _gone() -> int:
+    raise OSError("no answer")
+
+
+def serve() -> None:
+    """The worker: lines of places on stdin; on stdout a line `null` and the pixels, or [position, error]."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the training process decides when to stop
+    path, side = sys.argv[1], int(sys.argv[2])
+    with Path(path).open("rb") as file:
+        for line in sys.stdin.buffer:
+            decoded: list[Pixels] = []
+            try:
+                for start, length in json.loads(line):
+                    file.seek(start)
+                    decoded.append(decode(file.read(length), side))
+            except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+                sys.stdout.buffer.write(json.dumps([len(decoded), one_line(error)]).encode() + b"\n")
+            else:
+                sys.stdout.buffer.write(b"null\n")
+                for pixels in decoded:
+                    sys.stdout.buffer.write(np.ascontiguousarray(pixels).data)
+            sys.stdout.buffer.flush()
+
+
+def decode(content: bytes, side: int) -> Pixels:
+    """The pixels of a picture's bytes: uint8 [3, side, side], resized to cover the square, the middle of it."""
+    with Image.open(io.BytesIO(content)) as opened:
+        picture = opened.convert("RGB")
+    if picture.size != (side, side):
+        picture = ImageOps.fit(picture, (side, side), Image.Resampling.BICUBIC)
+    return np.asarray(picture).transpose(2, 0, 1)

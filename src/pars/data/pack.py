@@ -1,0 +1,248 @@
+"""Packs: the pictures of a data set in one file, with offsets, labels and checksums; written once, read at random.
+
+data.bin      JPEG bytes, one picture after the other
+offsets.npy   int64 [n + 1], where each picture begins; the last number is the size of data.bin
+rows.csv      row, id, given label (empty = unlabeled), split (train or test)
+pack.json     format, number of rows, classes, shorter side, SHA-256 of each 64 MB of data.bin, Pillow's version
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import itertools
+import json
+import shutil
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import PIL
+from PIL import Image, ImageOps
+
+from pars.data.dataset import UNLABELED, Labels
+from pars.errors import UserError, one_line
+from pars.files import PART, guarded, write_text
+
+DATA, OFFSETS, ROWS, ABOUT = "data.bin", "offsets.npy", "rows.csv", "pack.json"
+FORMAT = 1
+BLOCK = 64 << 20  # bytes that have a checksum of their own
+SIDE, QUALITY = 256, 90  # pixels of the shorter side; of JPEG
+SPLITS = ("train", "test")
+_AHEAD = 64  # pictures that threads may be ahead of the file
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture to pack: what a person calls it, its class and split, and its file or the bytes of one."""
+
+    id: str
+    label: str | None
+    source: Path | bytes
+    split: str = "train"
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What was packed: the number of rows, the size of data.bin, and the pictures that could not be read."""
+
+    rows: int
+    size: int
+    skipped: tuple[str, ...]
+
+
+def write_pack(
+    pictures: Iterable[Picture],
+    out: Path,
+    classes: Iterable[str],
+    *,
+    side: int = SIDE,
+    skip_unreadable: bool = False,
+    threads: int = 2,
+) -> Packed:
+    """Write a pack into a new folder; the folder has its name only when it is whole.
+
+    Pictures are turned upright; those whose shorter side is longer than `side` are shrunk to it, bicubic. A JPEG file
+    that needs neither is copied byte for byte, after decoding it once. A picture that cannot be read is a UserError,
+    or with `skip_unreadable` left out and counted.
+    """
+    if side < 1:
+        raise UserError(f"side is {side}, expected at least 1 pixel")
+    if out.exists():
+        raise UserError(f"{out} exists already, expected a new folder")
+    folder = out.with_name(out.name + PART)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    offsets, blocks, skipped, row = [0], [], list[str](), 0
+    digest, filled = hashlib.sha256(), 0
+    with (
+        guarded(out),
+        (folder / DATA).open("wb") as binary,
+        (folder / ROWS).open("w", encoding="utf-8", newline="") as table,
+        ThreadPoolExecutor(threads) as pool,
+    ):
+        writer = csv.writer(table, lineterminator="\n")
+        writer.writerow(["row", "id", "given", "split"])
+        for number, (picture, found) in enumerate(_in_order(pool, pictures, side)):
+            try:
+                content = found.result()
+            except UserError as error:
+                if not skip_unreadable:
+                    raise UserError(f"row {number}: {error}; --skip-unreadable leaves such pictures out") from error
+                skipped.append(picture.id)
+                continue
+            binary.write(content)
+            offsets.append(offsets[-1] + len(content))
+            writer.writerow([row, picture.id, picture.label or "", picture.split])
+            row += 1
+            rest = memoryview(content)
+            while rest:
+                part = rest[: BLOCK - filled]
+                digest.update(part)
+                filled, rest = filled + len(part), rest[len(part) :]
+                if filled == BLOCK:
+                    blocks.append(digest.hexdigest())
+                    digest, filled = hashlib.sha256(), 0
+    if not row:
+        shutil.rmtree(folder)
+        raise UserError(f"no picture to pack ({len(skipped)} could not be read)")
+    if filled:
+        blocks.append(digest.hexdigest())
+    np.save(folder / OFFSETS, np.array(offsets, dtype=np.int64))
+    about = {"format": FORMAT, "rows": row, "classes": list(classes), "side": side, "skipped": len(skipped)}
+    about |= {"sha256": blocks, "block": BLOCK, "pillow": PIL.__version__}
+    write_text(folder / ABOUT, json.dumps(about, indent=1) + "\n")
+    folder.rename(out)
+    return Packed(row, offsets[-1], tuple(skipped))
+
+
+def _in_order(
+    pool: ThreadPoolExecutor, pictures: Iterable[Picture], side: int
+) -> Iterator[tuple[Picture, Future[bytes]]]:
+    """Encode in threads (Pillow releases the interpreter lock), a bounded number of pictures ahead."""
+    waiting: deque[tuple[Picture, Future[bytes]]] = deque()
+    source = iter(pictures)
+    for picture in itertools.islice(source, _AHEAD):
+        waiting.append((picture, pool.submit(encoded, picture, side)))
+    while waiting:
+        yield waiting.popleft()
+        for picture in itertools.islice(source, 1):
+            waiting.append((picture, pool.submit(encoded, picture, side)))
+
+
+def encoded(picture: Picture, side: int) -> bytes:
+    """The JPEG bytes of a picture, upright, its shorter side at most `side` pixels."""
+    try:
+        content = picture.source if isinstance(picture.source, bytes) else picture.source.read_bytes()
+        with Image.open(io.BytesIO(content)) as opened:
+            if opened.mode[0] in "IF":
+                raise UserError(f"{picture.id} has pixels of more than 8 bits ({opened.mode})")
+            is_jpeg, size = opened.format == "JPEG", opened.size
+            upright = ImageOps.exif_transpose(opened)
+            pixels = upright.convert("L" if upright.mode == "L" else "RGB")
+            turned = opened.getexif().get(0x0112, 1) != 1
+    except UserError:
+        raise
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:  # Pillow raises all of them
+        raise UserError(f"{picture.id} cannot be read as a picture: {one_line(error)}") from error
+    if is_jpeg and min(size) <= side and not turned:
+        return content
+    if min(pixels.size) > side:
+        scale = side / min(pixels.size)
+        width, height = (max(side, round(length * scale)) for length in pixels.size)
+        pixels = pixels.resize((width, height), Image.Resampling.BICUBIC)
+    out = io.BytesIO()
+    pixels.save(out, "JPEG", quality=QUALITY)
+    return out.getvalue()
+
+
+@dataclass(frozen=True, eq=False)
+class Pack:
+    """A pack on disk; of its pictures nothing is in memory but 8 bytes each, and their labels."""
+
+    folder: Path
+    offsets: npt.NDArray[np.int64]  # [n + 1], a memory map
+    labels: Labels  # [n]
+    test: npt.NDArray[np.bool_]  # [n] rows of the split "test"
+    classes: tuple[str, ...]
+    side: int
+    checksums: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def data(self) -> Path:
+        return self.folder / DATA
+
+    def read(self, row: int) -> bytes:
+        """The JPEG bytes of a row."""
+        start, stop = self.offsets[row : row + 2].tolist()
+        with self.data.open("rb") as file:
+            file.seek(start)
+            return file.read(stop - start)
+
+    def id(self, row: int) -> str:
+        """What a person calls a row; looked up in the file, for messages."""
+        with (self.folder / ROWS).open(encoding="utf-8", newline="") as file:
+            return next(itertools.islice(csv.reader(file), row + 1, None), ["", "?"])[1]
+
+    def verify(self) -> None:
+        """Read all of data.bin and compare it with its checksums; a UserError names the first rows that differ."""
+        with self.data.open("rb") as file:
+            for number, expected in enumerate(self.checksums):
+                if hashlib.sha256(file.read(BLOCK)).hexdigest() != expected:
+                    first = int(np.searchsorted(self.offsets, number * BLOCK, side="right")) - 1
+                    last = int(np.searchsorted(self.offsets, (number + 1) * BLOCK)) - 1
+                    raise UserError(
+                        f"{self.data} is damaged: rows {first} to {min(last, len(self) - 1)} do not have the SHA-256 "
+                        f"of {self.folder / ABOUT}"
+                    )
+
+
+def is_pack(path: Path) -> bool:
+    return (path / ABOUT).is_file()
+
+
+def open_pack(folder: Path) -> Pack:
+    """Open a pack; a UserError if it is not whole. The checksums are compared by `Pack.verify` only."""
+    try:
+        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        if about["format"] != FORMAT:
+            raise UserError(f"{folder} is a pack of format {about['format']}, expected {FORMAT}")
+        classes, side, sums = tuple(about["classes"]), int(about["side"]), tuple(map(str, about["sha256"]))
+        offsets = np.load(folder / OFFSETS, mmap_mode="r", allow_pickle=False)
+        size, rows = (folder / DATA).stat().st_size, int(about["rows"])
+        if offsets.shape != (rows + 1,) or offsets.dtype != np.int64 or offsets[0] != 0 or (np.diff(offsets) < 1).any():
+            raise UserError(f"{folder / OFFSETS} is damaged: expected {rows + 1} growing int64 numbers")
+        if offsets[-1] != size:
+            raise UserError(f"{folder / DATA} has {size} bytes, expected {offsets[-1]}; the copy was cut off?")
+        labels, test = _read_rows(folder / ROWS, classes, rows)
+    except UserError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise UserError(f"{folder} is not a whole pack: {one_line(error)}") from error
+    return Pack(folder, offsets, labels, test, classes, side, sums)
+
+
+def _read_rows(file: Path, classes: tuple[str, ...], n: int) -> tuple[Labels, npt.NDArray[np.bool_]]:
+    numbers = {name: number for number, name in enumerate(classes)} | {"": UNLABELED}
+    labels, test = np.empty(n, dtype=np.int64), np.empty(n, dtype=bool)
+    row = -1
+    with file.open(encoding="utf-8", newline="") as lines:
+        reader = csv.reader(lines)
+        next(reader, None)
+        for row, line in enumerate(reader):
+            if row >= n or len(line) != 4 or line[2] not in numbers or line[3] not in SPLITS:
+                raise UserError(
+                    f"{file}: row {row} is {line}, expected row, id, a class and one of {', '.join(SPLITS)}"
+                )
+            labels[row], test[row] = numbers[line[2]], line[3] == "test"
+    if row + 1 != n:
+        raise UserError(f"{file} has {row + 1} rows, expected {n}")
+    return labels, test
