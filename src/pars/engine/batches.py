@@ -191,11 +191,6 @@ class DiskRows:
         self._images.prefetch(rows)
 
 
-def rows_of(inputs: npt.NDArray[Any] | DiskImages, device: str = "cpu") -> Tensor | DiskRows:
-    """The inputs of a split, for a feed: a tensor, or rows on disk."""
-    return DiskRows(inputs, device) if isinstance(inputs, DiskImages) else as_tensor(inputs)
-
-
 def as_tensor(array: npt.NDArray[Any]) -> Tensor:
     """A tensor over the same memory where torch can; a read-only memory map is copied."""
     return torch.from_numpy(array if array.flags.writeable and not any(s < 0 for s in array.strides) else array.copy())

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from pars.augment import TestTimeView
-from pars.data import Dataset
-from pars.engine.batches import EVALUATION_BATCH, DiskRows, Feed, rows_of
+from pars.data import Dataset, DiskImages
+from pars.engine.batches import EVALUATION_BATCH, DiskRows, Feed, as_tensor
 from pars.method_api import Network, Selection
 
 CALIBRATION_ROWS = 4096  # enough for BatchNorm's means and variances; a fraction of the cost of testing
@@ -100,7 +100,9 @@ class Evaluator:
         modules, average, device = [net.module for net in nets], [net.average for net in nets], self._feed.device
         rows: dict[str, tuple[Tensor | DiskRows, Tensor]] = {}
         if self._test is not None:
-            rows["test"] = rows_of(self._test.inputs), torch.from_numpy(self._test.labels)
+            source = self._test.inputs
+            test = DiskRows(source, device) if isinstance(source, DiskImages) else as_tensor(source)
+            rows["test"] = test, torch.from_numpy(self._test.labels)
         if self.held_out_rows:
             inputs = self._feed.inputs
             held = inputs.subset(self._held) if isinstance(inputs, DiskRows) else inputs[self._held]

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from pars import seeds
 from pars.augment import TestTimeView, Views
-from pars.data import Dataset
+from pars.data import Dataset, DiskImages
 from pars.engine import checkpoint as ck
-from pars.engine.batches import DiskRows, Feed, Rows, as_tensor, lay_out, rows_of
+from pars.engine.batches import DiskRows, Feed, Rows, as_tensor, lay_out
 from pars.engine.config import TrainConfig
 from pars.engine.dynamics import Dynamics, spans
 from pars.engine.evaluation import EpochMeter, Evaluator, predict_proba
@@ -71,7 +71,9 @@ class Trainer:
         self.labels = torch.from_numpy(data.train.labels).to(device)
         given = self.labels.masked_fill(torch.from_numpy(self.held_out).to(device), -1)  # what a method may know
         cached = None if data.train.cached is None else as_tensor(data.train.cached)
-        self.feed = Feed(rows_of(data.train.inputs, device), given, views, seed=seed, device=device, cached=cached)
+        source = data.train.inputs
+        rows = DiskRows(source, device) if isinstance(source, DiskImages) else as_tensor(source)
+        self.feed = Feed(rows, given, views, seed=seed, device=device, cached=cached)
         self.inputs = self.feed.inputs
         self.evaluator = Evaluator(data, self.feed, self.labels, self.held_out)
         self.selected: ck.SelectedCheckpoint | None = None
