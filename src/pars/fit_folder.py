@@ -1,6 +1,6 @@
 """What is where in the folder of a fit (`pars fit`), and which fit a run belongs to.
 
-job.json           the command, so that the same one goes on
+job.json           the command, so that the same one resumes
 preprocessor.json, columns.json, encoder/   how rows become inputs (`encode.load_preprocessor`)
 content.json       texts or pictures and names of the rows, for people (`audit.Content`)
 rows.npz           the rows as they were trained on

@@ -38,7 +38,7 @@ CLASSIC: dict[str, ClassicEntry] = {
             paper="Di Salvo et al. 2024",
             link="https://arxiv.org/abs/2408.14358",
             year=2024,
-            summary="nearest neighbors, each weighted by how few of its own neighbors confirm its label",
+            summary="nearest neighbors, each weighted by 1/k, k being how many neighbors it takes to confirm its label",
             differs="features are standardized (`standardize`); a row is never its own neighbor, even of duplicates",
         ),
         _entry(

@@ -26,7 +26,7 @@ METHODS = "ce,warmup,elr,mixup,fixmatch,pars"
 def parser() -> Parser:
     out = Parser(prog="pars compare", add_help=False, allow_abbrev=False)
     out.add_argument("--preset", metavar="NAME", help=f"{', '.join(run.PRESETS)} (default: digits)")
-    out.add_argument("--config", metavar="FILE", type=Path, help="TOML laid over the preset")
+    out.add_argument("--config", metavar="FILE", type=Path, help="TOML file that overrides the preset")
     out.add_argument(
         "--methods",
         metavar="NAMES",

@@ -43,7 +43,7 @@ def parser() -> Parser:
 
 
 def command(args: Sequence[str]) -> int:
-    about = "Encode every row once with a frozen encoder; stopped, the same command goes on."
+    about = "Encode every row once with a frozen encoder; run the same command again to resume."
     options, flags = parsed(parser(), Flags, default=Flags(), args=args, about=about)
     check_unmirrored(flags.views)
     encode.check_output_path(options.out)

@@ -101,8 +101,8 @@ def add_table_flags(parser: argparse.ArgumentParser, *, features: bool = False) 
         )
     parser.add_argument("--id", metavar="COLUMN", help="names of the rows (default: their numbers)")
     parser.add_argument("--true", metavar="COLUMN", help="the right labels, where known; only used to measure")
-    parser.add_argument("--unlabeled", metavar="LABEL", help='label that means "none"; "" for empty ones')
-    parser.add_argument("--delimiter", metavar="CHARACTER", help="of a CSV file (default: found out)")
+    parser.add_argument("--unlabeled", metavar="LABEL", help='value that marks unlabeled rows; "" for empty cells')
+    parser.add_argument("--delimiter", metavar="CHARACTER", help="of a CSV file (default: detected)")
     parser.add_argument("--encoding", metavar="NAME", help="of a text file (default: UTF-8)")
 
 

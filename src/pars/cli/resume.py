@@ -12,7 +12,7 @@ from pars.engine import show_progress
 
 
 def command(args: Sequence[str]) -> int:
-    parser = Parser(prog="pars resume", description="Go on with a run that was stopped.")
+    parser = Parser(prog="pars resume", description="Resume an interrupted run.")
     parser.add_argument("run", type=Path, help="the run's folder")
     add_json_flag(parser)
     options = parser.parse_args(args)

@@ -20,14 +20,14 @@ from pars.noise import NoiseConfig
 def parser() -> Parser:
     out = Parser(prog="pars train", add_help=False, allow_abbrev=False)
     out.add_argument("--preset", metavar="NAME", help=f"{', '.join(run.PRESETS)} (default: digits)")
-    out.add_argument("--config", metavar="FILE", type=Path, help="TOML laid over the preset")
+    out.add_argument("--config", metavar="FILE", type=Path, help="TOML file that overrides the preset")
     out.add_argument("--method", metavar="NAME", help=f"{', '.join(methods.REGISTRY)} (default: the preset's own)")
     out.add_argument("--out", metavar="FOLDER", type=Path, help="the run's folder (default: runs/PRESET-TIME)")
     out.add_argument(
         "--budget",
         metavar="PFLOP",
         type=float,
-        help="stop there; the epochs follow, and the sizes of fast presets (as --train.budget)",
+        help="training budget: sets the epochs, and the network of fast presets (as --train.budget)",
     )
     add_json_flag(out)
     return out

@@ -1,7 +1,7 @@
 """Checkpoints: tensors with a JSON note in a safetensors file, what of a run is saved and checked, and which checkpoint
 a run ends with.
 
-A checkpoint holds weights, averages, optimizer state, the method's tensors, the sums of the epoch under way, and its
+A checkpoint holds weights, averages, optimizer state, the method's tensors, the sums of the current epoch, and its
 position: two integers. Everything random is a function of these, so a resumed run ends in the same bits.
 """
 
@@ -106,8 +106,8 @@ class Position:
     """Where a checkpoint stands in its run."""
 
     epoch: int  # finished epochs
-    step: int  # finished steps of the epoch under way
-    meter: dict[str, Tensor]  # sums of the epoch under way, in their order
+    step: int  # finished steps of the current epoch
+    meter: dict[str, Tensor]  # sums of the current epoch, in their order
     work: tuple[tuple[int, int, int], ...]  # of each network: `forwards`, `backwards`, FLOP of its optimizer
     spent: dict[str, float]  # FLOP of each stage after the last finished epoch
 
@@ -137,7 +137,7 @@ def read_position(
     require(flops and bool(spent) == bool(epoch), "spent", "the FLOP of each stage so far")
     texts = isinstance(names, list) and all(isinstance(name, str) for name in names)
     require(texts and sorted(names) == sorted(meter), "meter", f"the names of its sums: {', '.join(sorted(meter))}")
-    require(not step or "loss/steps" in names, "meter", "the sums of the epoch under way")
+    require(not step or "loss/steps" in names, "meter", "the sums of the current epoch")
     for name, total in meter.items():
         shape = [len(COUNTS)] if name.startswith("selection/") else []
         if list(total.shape) != shape:

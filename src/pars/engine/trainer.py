@@ -93,7 +93,7 @@ class Trainer:
         ]
         self.nets = tuple(learner.net for learner in self.learners)
         self.step_flop = config.batch_size * sum(learner.cost.training for learner in self.learners)  # of one pass
-        self.epoch, self.step = 0, 0  # finished epochs; finished steps of the epoch under way
+        self.epoch, self.step = 0, 0  # finished epochs; finished steps of the current epoch
         self.spent: dict[str, float] = {}  # FLOP of each stage after the last finished epoch
         self.history: list[dict[str, Any]] = []  # what metrics.jsonl has of each finished epoch
         self.meter = EpochMeter(self.true_labels)
