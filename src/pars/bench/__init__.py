@@ -1,0 +1,53 @@
+"""The paper's tables at a stated scale (docs/protocol.md): cells, a runner, a ledger, tuning, a report."""
+
+from typing import TYPE_CHECKING
+
+from pars.bench.ledger import append_once, latest, read_ledger
+from pars.bench.scales import SCALES, Cell, Scale, Sources, fingerprint, smoke_features, sources
+from pars.bench.tables import COLUMNS, ROWS, TABLES, Column, Row, Table, chosen, table
+from pars.lazy_package import import_lazily
+
+if TYPE_CHECKING:
+    from pars.bench.cell import InUse, run_cell
+    from pars.bench.progress import show_progress
+    from pars.bench.record import check_runnable
+    from pars.bench.runner import Plan, Summary, cells_of, run_all
+
+__all__ = [
+    "COLUMNS",
+    "ROWS",
+    "SCALES",
+    "TABLES",
+    "Cell",
+    "Column",
+    "InUse",
+    "Plan",
+    "Row",
+    "Scale",
+    "Sources",
+    "Summary",
+    "Table",
+    "append_once",
+    "cells_of",
+    "check_runnable",
+    "chosen",
+    "fingerprint",
+    "latest",
+    "read_ledger",
+    "run_all",
+    "run_cell",
+    "show_progress",
+    "smoke_features",
+    "sources",
+    "table",
+]
+
+import_lazily(
+    __name__,
+    {
+        "pars.bench.cell": "InUse, run_cell",
+        "pars.bench.progress": "show_progress",
+        "pars.bench.record": "check_runnable",
+        "pars.bench.runner": "Plan, Summary, cells_of, run_all",
+    },
+)
