@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from pars.bench.ledger import append_once, latest, read_ledger
-from pars.bench.scales import SCALES, Cell, Scale, Sources, fingerprint, smoke_features, sources
+from pars.bench.scales import SCALES, Cell, Scale, Sources, fingerprint, rows_of, smoke_features, sources
 from pars.bench.tables import COLUMNS, ROWS, TABLES, Column, Row, Table, chosen, table
 from pars.lazy_package import import_lazily
 
@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from pars.bench.progress import show_progress
     from pars.bench.record import check_runnable
     from pars.bench.runner import Plan, Summary, cells_of, run_all
+    from pars.bench.tuning import TRIALS, Tuned, choose, read_tuned, trial_cells, write_tuned
 
 __all__ = [
     "COLUMNS",
     "ROWS",
     "SCALES",
     "TABLES",
+    "TRIALS",
     "Cell",
     "Column",
     "InUse",
@@ -27,19 +29,25 @@ __all__ = [
     "Sources",
     "Summary",
     "Table",
+    "Tuned",
     "append_once",
     "cells_of",
     "check_runnable",
+    "choose",
     "chosen",
     "fingerprint",
     "latest",
     "read_ledger",
+    "read_tuned",
+    "rows_of",
     "run_all",
     "run_cell",
     "show_progress",
     "smoke_features",
     "sources",
     "table",
+    "trial_cells",
+    "write_tuned",
 ]
 
 import_lazily(
@@ -49,5 +57,6 @@ import_lazily(
         "pars.bench.progress": "show_progress",
         "pars.bench.record": "check_runnable",
         "pars.bench.runner": "Plan, Summary, cells_of, run_all",
+        "pars.bench.tuning": "TRIALS, Tuned, choose, read_tuned, trial_cells, write_tuned",
     },
 )

@@ -12,14 +12,13 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExec
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from pars.bench import task
 from pars.bench.ledger import Line, append_once, read_ledger
 from pars.bench.progress import Progress
 from pars.bench.record import check_runnable, failure
 from pars.bench.scales import Cell, Sources, fingerprint, rows_of
-from pars.bench.tables import Table
+from pars.bench.tuning import Tuned
 from pars.engine import Interrupted, catch_interrupt
 from pars.errors import UserError
 
@@ -65,15 +64,10 @@ class Summary:
     skipped: dict[str, str] = field(default_factory=dict)  # cells that cannot be run at this scale, and why
 
 
-def cells_of(
-    table: Table, scale: str, rows: Sequence[str], columns: Sequence[str], seeds: Sequence[int], tuned: Any = None
-) -> list[Cell]:
-    """The cells of a table, seed by seed: whole tables of one seed come before the next seed.
-
-    tuned: settings by (scale, data set, row), as `tuning.read_tuned` returns them.
-    """
+def cells_of(scale: str, rows: Sequence[str], columns: Sequence[str], seeds: Sequence[int], tuned: Tuned) -> list[Cell]:
+    """The cells of some rows and columns, seed by seed: whole tables of one seed come before the next seed."""
     return [
-        Cell(scale, column, row.key, seed, tuned.of(scale, column, row) if tuned else {})
+        Cell(scale, column, row.key, seed, tuned.of(scale, column, row))
         for seed in seeds
         for column in columns
         for row in rows_of(tuple(rows))

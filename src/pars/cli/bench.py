@@ -16,9 +16,11 @@ from pars.cli.output import say, show
 from pars.errors import UserError
 
 LEDGER, TUNED, WORK = Path("results/ledger.jsonl"), Path("results/tuned.toml"), Path("runs/bench")
+TRIALS = Path("results/tuning.jsonl")
 ABOUT = f"""Run the paper's tables at a stated scale, under one protocol (docs/protocol.md).
 
   pars bench TABLE   run the cells that the ledger lacks: {", ".join(bench.TABLES)}
+  pars bench tune    search settings for the rows of a table; cells read what it chose
   pars bench cell    run one cell and print its line
 """
 
@@ -36,6 +38,25 @@ def parser() -> Parser:
     out.add_argument("--out", metavar="FILE", type=Path, default=LEDGER, help=f"the ledger (default: {LEDGER})")
     out.add_argument("--tuned", metavar="FILE", type=Path, default=TUNED, help=f"tuned settings (default: {TUNED})")
     out.add_argument("--list", action="store_true", help="only list the cells and which of them are done")
+    _add_running(out)
+    _add_sources(out)
+    add_json_flag(out)
+    return out
+
+
+def tune_parser() -> Parser:
+    out = Parser(
+        prog="pars bench tune",
+        description="Search settings for the rows of a table, by held-out given labels; cells read what it chose.",
+        allow_abbrev=False,
+    )
+    out.add_argument("table", metavar="TABLE", choices=tuple(bench.TABLES))
+    _add_scale(out)
+    out.add_argument("--rows", metavar="KEYS", help="only these rows, separated by commas")
+    out.add_argument("--cols", metavar="KEYS", help="only the data sets of these columns, such as cifar10")
+    out.add_argument("--trials", metavar="N", type=_count, default=12, help="of each row (default: 12)")
+    out.add_argument("--out", metavar="FILE", type=Path, default=TRIALS, help=f"for the trials (default: {TRIALS})")
+    out.add_argument("--tuned", metavar="FILE", type=Path, default=TUNED, help=f"for the choices (default: {TUNED})")
     _add_running(out)
     _add_sources(out)
     add_json_flag(out)
@@ -96,6 +117,8 @@ def command(args: Sequence[str]) -> int:
     kind = args[0] if args else ""
     if kind == "cell":
         return _cell(args)
+    if kind == "tune":
+        return _tune(args[1:])
     return _table(args)
 
 
@@ -106,11 +129,34 @@ def _table(args: Sequence[str]) -> int:
         bench.chosen(options.rows, table.rows, "--rows"),
         bench.chosen(options.cols, table.columns, "--cols"),
     )
-    cells = bench.cells_of(table, options.scale, rows, columns, range(options.seeds))
+    tuned = bench.read_tuned(options.tuned)
+    cells = bench.cells_of(options.scale, rows, columns, range(options.seeds), tuned)
     plan = _plan(options, cells, options.out)
     if options.list:
         return _list(plan, options.json)
+    untuned = {
+        row.key
+        for row in bench.rows_of(rows)
+        for column in columns
+        if bench.SCALES[options.scale].is_tuned and not tuned.has(options.scale, column, row)
+    }
+    if untuned:
+        say(f"not tuned, run with their presets' settings: {', '.join(sorted(untuned))}")
     return _run(plan, options.json)
+
+
+def _tune(args: Sequence[str]) -> int:
+    options = tune_parser().parse_args(args)
+    table = bench.table(options.table)
+    rows = bench.rows_of(bench.chosen(options.rows, table.rows, "--rows"))
+    columns = [bench.COLUMNS[key] for key in bench.chosen(options.cols, table.columns, "--cols")]
+    data = list(dict.fromkeys(column.data for column in columns if column.runnable))
+    cells = bench.trial_cells(options.scale, rows, data, options.trials)
+    try:
+        return _run(_plan(options, cells, options.out), options.json)
+    finally:  # of rows whose trials are all there, also when it was stopped
+        before = bench.read_tuned(options.tuned)
+        bench.write_tuned(options.tuned, bench.choose(bench.read_ledger(options.out), before, options.trials))
 
 
 def _plan(options: argparse.Namespace, cells: Sequence[bench.Cell], ledger: Path) -> bench.Plan:
