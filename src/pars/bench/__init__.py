@@ -9,6 +9,8 @@ from pars.lazy_package import import_lazily
 
 if TYPE_CHECKING:
     from pars.bench.cell import InUse, run_cell
+    from pars.bench.markdown import between_marks, readme_table, replace_between_marks, results_page
+    from pars.bench.page import html_page
     from pars.bench.progress import show_progress
     from pars.bench.record import check_runnable
     from pars.bench.runner import Plan, Summary, cells_of, run_all
@@ -31,14 +33,19 @@ __all__ = [
     "Table",
     "Tuned",
     "append_once",
+    "between_marks",
     "cells_of",
     "check_runnable",
     "choose",
     "chosen",
     "fingerprint",
+    "html_page",
     "latest",
     "read_ledger",
     "read_tuned",
+    "readme_table",
+    "replace_between_marks",
+    "results_page",
     "rows_of",
     "run_all",
     "run_cell",
@@ -54,6 +61,8 @@ import_lazily(
     __name__,
     {
         "pars.bench.cell": "InUse, run_cell",
+        "pars.bench.markdown": "between_marks, readme_table, replace_between_marks, results_page",
+        "pars.bench.page": "html_page",
         "pars.bench.progress": "show_progress",
         "pars.bench.record": "check_runnable",
         "pars.bench.runner": "Plan, Summary, cells_of, run_all",

@@ -15,14 +15,12 @@ import numpy as np
 import torch
 
 from pars import report, run
-from pars.bench.record import about, origin
+from pars.bench.record import BINS, about, origin
 from pars.bench.scales import SCALES, Cell, Sources, configuration, fingerprint
 from pars.bench.tables import ROWS
 from pars.classic import CLASSIC, fit_classic
 from pars.engine import accuracy, locked, recalls, write_text
 from pars.errors import UserError
-
-BINS = 20  # of the histogram of confidences
 
 
 class InUse(Exception):

@@ -17,6 +17,7 @@ from pars.bench.tables import COLUMNS, ROWS
 from pars.classic import CLASSIC
 from pars.methods import by_name
 
+BINS = 20  # of the histogram of confidences in a line
 _PATHS = ("--features", "--root", "--work")  # flags whose folders are private
 
 

@@ -79,9 +79,16 @@ def trial_cells(scale: str, rows: Sequence[Row], data: Sequence[str], count: int
         Cell(scale, column, key, SEED, settings, trial)
         for name in data
         for key in keys
+        if is_tuned(key)
         for trial, settings in enumerate(trials(SCALES[scale], ROWS[key].method, count))
         for column in development_columns(name)
     ]
+
+
+def is_tuned(row: str) -> bool:
+    """Whether a row has trials: logistic regression has none, it chooses its penalty in every fit."""
+    method = ROWS[row].method
+    return method not in CLASSIC or bool(own_values(method))
 
 
 @dataclass(frozen=True)
@@ -95,8 +102,11 @@ class Tuned:
         choice = self.choices.get(scale, {}).get(COLUMNS[column].data, {}).get(row.tuned_key, {})
         return {key: choice[key] for key in ("length", "train", "method") if key in choice}
 
-    def has(self, scale: str, column: str, row: Row) -> bool:
-        return row.tuned_key in self.choices.get(scale, {}).get(COLUMNS[column].data, {})
+    def lacks(self, scale: str, column: str, row: Row) -> bool:
+        """Whether a row that is tuned has no choice yet."""
+        return is_tuned(row.tuned_key) and row.tuned_key not in self.choices.get(scale, {}).get(
+            COLUMNS[column].data, {}
+        )
 
 
 def choose(lines: Sequence[Line], before: Tuned, count: int = TRIALS) -> Tuned:

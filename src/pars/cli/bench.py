@@ -16,11 +16,12 @@ from pars.cli.output import say, show
 from pars.errors import UserError
 
 LEDGER, TUNED, WORK = Path("results/ledger.jsonl"), Path("results/tuned.toml"), Path("runs/bench")
-TRIALS = Path("results/tuning.jsonl")
+TRIALS, PAGE, HTML = Path("results/tuning.jsonl"), Path("docs/results.md"), Path("results/report.html")
 ABOUT = f"""Run the paper's tables at a stated scale, under one protocol (docs/protocol.md).
 
   pars bench TABLE   run the cells that the ledger lacks: {", ".join(bench.TABLES)}
   pars bench tune    search settings for the rows of a table; cells read what it chose
+  pars bench report  write what the ledger has as Markdown and as an HTML page
   pars bench cell    run one cell and print its line
 """
 
@@ -59,6 +60,22 @@ def tune_parser() -> Parser:
     out.add_argument("--tuned", metavar="FILE", type=Path, default=TUNED, help=f"for the choices (default: {TUNED})")
     _add_running(out)
     _add_sources(out)
+    add_json_flag(out)
+    return out
+
+
+def report_parser() -> Parser:
+    out = Parser(
+        prog="pars bench report",
+        description="Write what the ledger has as Markdown and as an HTML page.",
+        allow_abbrev=False,
+    )
+    out.add_argument("--ledger", metavar="FILE", type=Path, default=LEDGER, help=f"default: {LEDGER}")
+    out.add_argument("--markdown", metavar="FILE", type=Path, default=PAGE, help=f"to write (default: {PAGE})")
+    out.add_argument("--html", metavar="FILE", type=Path, default=HTML, help=f"to write (default: {HTML})")
+    out.add_argument(
+        "--readme", metavar="FILE", type=Path, help="also replace the table between the marks of this page"
+    )
     add_json_flag(out)
     return out
 
@@ -119,6 +136,8 @@ def command(args: Sequence[str]) -> int:
         return _cell(args)
     if kind == "tune":
         return _tune(args[1:])
+    if kind == "report":
+        return _report(args[1:])
     return _table(args)
 
 
@@ -138,7 +157,7 @@ def _table(args: Sequence[str]) -> int:
         row.key
         for row in bench.rows_of(rows)
         for column in columns
-        if bench.SCALES[options.scale].is_tuned and not tuned.has(options.scale, column, row)
+        if bench.SCALES[options.scale].is_tuned and tuned.lacks(options.scale, column, row)
     }
     if untuned:
         say(f"not tuned, run with their presets' settings: {', '.join(sorted(untuned))}")
@@ -157,6 +176,24 @@ def _tune(args: Sequence[str]) -> int:
     finally:  # of rows whose trials are all there, also when it was stopped
         before = bench.read_tuned(options.tuned)
         bench.write_tuned(options.tuned, bench.choose(bench.read_ledger(options.out), before, options.trials))
+
+
+def _report(args: Sequence[str]) -> int:
+    from pars.files import write_text
+
+    options = report_parser().parse_args(args)
+    lines = bench.read_ledger(options.ledger)
+    if not lines:
+        raise UserError(f"{options.ledger} has no results; `pars bench TABLE` makes some")
+    written = {options.markdown: bench.results_page(lines), options.html: bench.html_page(lines)}
+    for path, text in written.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, text)
+    if options.readme is not None:
+        bench.replace_between_marks(options.readme, bench.readme_table(lines))
+    files = [str(path) for path in (*written, options.readme) if path is not None]
+    show(options.json, {"written": files, "lines": len(lines)}, lambda: f"wrote {', '.join(files)}")
+    return 0
 
 
 def _plan(options: argparse.Namespace, cells: Sequence[bench.Cell], ledger: Path) -> bench.Plan:
