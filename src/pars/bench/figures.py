@@ -10,9 +10,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from pars.bench.ledger import Line, latest
+from pars.bench.ledger import Line
 from pars.bench.record import BINS
-from pars.bench.summary import TableSummary, summarize
+from pars.bench.summary import TableSummary, results_of, summarize
 from pars.bench.tables import COLUMNS, TABLES
 from pars.report.figure import BLUE, VERMILLION, curve_style, legend_outside, style
 
@@ -27,8 +27,8 @@ def figures(lines: Sequence[Line], scale: str) -> Iterator[tuple[str, str]]:
             yield f"{title}: accuracy over the rate of symmetric noise", _svg(figure)
     cells = {
         (line["row"], line["column"]): line
-        for line in latest(list(lines)).values()
-        if line.get("scale") == scale and line["status"] == "ok" and line["seed"] == 0 and "trial" not in line
+        for line in results_of(lines, scale)
+        if line["status"] == "ok" and line["seed"] == 0
     }
     for key, draw in (("figure2", _confidences), ("figure3", _curves)):
         table = TABLES[key]

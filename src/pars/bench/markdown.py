@@ -62,7 +62,7 @@ def _table_sections(lines: Sequence[Line], table: Table, scale: str) -> Iterator
             continue
         yield f"### Accuracy at {about}"
         yield ""
-        yield from accuracy_table(found)
+        yield from accuracy_table(found, published=scale != "smoke")  # digits are none of its data
         yield ""
     selected: Number = "selected" if SCALES[scale].held_out else "last"
     found = summarize(lines, table, scale, selected)
@@ -97,10 +97,15 @@ def accuracy_table(found: TableSummary, *, published: bool = True) -> Iterator[s
 
 def _cell(found: TableSummary, row: str, column: str, *, published: bool) -> str:
     cell, rank = found.cells[row, column], found.rank(row, column)
-    reported = f" ({cell.published.value:g})" if published and cell.published is not None else ""
+    reported = f" ({_reported(cell.published.value)})" if published and cell.published is not None else ""
     if cell.mean is None:
         return ("failed" if cell.failed else NOT_RUN) + reported
     return f"{with_spread(cell, bold=rank == 1)} #{rank}{reported}"
+
+
+def _reported(value: float) -> str:
+    """As it was published: one digit after the point, or two."""
+    return f"{value:.2f}".removesuffix("0")
 
 
 def with_spread(cell: CellSummary, *, bold: bool = False) -> str:

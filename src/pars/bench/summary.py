@@ -68,14 +68,18 @@ class TableSummary:
         return [own[seed] - others[seed] for seed in sorted(own.keys() & others.keys())]
 
 
+def results_of(lines: Sequence[Line], scale: str) -> list[Line]:
+    """The last line of every cell of a scale; trials of a search are no results."""
+    return [line for line in latest(list(lines)).values() if line.get("scale") == scale and "trial" not in line]
+
+
 def summarize(
     lines: Sequence[Line], table: Table, scale: str, number: Number = "selected", metric: Metric = "accuracy"
 ) -> TableSummary:
     """The numbers of a table. Of several runs of the same cell the last one in the ledger counts."""
     by_place: dict[tuple[str, str], list[Line]] = {}
-    for line in latest(list(lines)).values():
-        if line.get("scale") == scale and "trial" not in line:
-            by_place.setdefault((line["row"], line["column"]), []).append(line)
+    for line in results_of(lines, scale):
+        by_place.setdefault((line["row"], line["column"]), []).append(line)
     cells = {}
     for row in table.rows:
         # A row that is read off another's runs is the epoch that held-out labels prefer, whatever number is asked for.
@@ -103,8 +107,8 @@ def _value(line: Line, number: str, metric: str) -> float | None:
 def cost(lines: Sequence[Line], table: Table, scale: str) -> dict[str, tuple[float | None, float, int]]:
     """By row: mean TFLOP of training (none without a network), mean core seconds, number of networks."""
     found: dict[str, list[Line]] = {}
-    for line in latest(list(lines)).values():
-        if line.get("scale") == scale and line["status"] == "ok" and line["column"] in table.columns:
+    for line in results_of(lines, scale):
+        if line["status"] == "ok" and line["column"] in table.columns:
             found.setdefault(line["row"], []).append(line)
     out = {}
     for row in table.rows:
