@@ -38,7 +38,7 @@ def test_a_killed_worker_and_a_killed_runner_leave_the_ledger_of_an_undisturbed_
     assert without_times(clustered / "results/ledger.jsonl") == without_times(alone / "results/ledger.jsonl")
 
 
-def wait_until(true: Callable[[], object], seconds: float = 300) -> None:
+def wait_until(true: Callable[[], object], seconds: float = 600) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end
@@ -47,6 +47,6 @@ def wait_until(true: Callable[[], object], seconds: float = 300) -> None:
 
 def test_an_address_where_no_scheduler_answers_is_named(tmp_path: Path) -> None:
     process = start(tmp_path, *TABLE, "--cluster", "tcp://127.0.0.1:9")
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=600)
     assert process.returncode == 2
     assert "no Dask scheduler answers there" in err
