@@ -113,3 +113,15 @@ def test_a_failed_cell_is_recorded_and_does_not_stop_the_rest(tmp_path: Path) ->
     runner = start(tmp_path, *arguments, "--rows", "pars")  # it is not tried again, unless --retry
     _, err = runner.communicate(timeout=600)
     assert "1 of 1 cells are in the ledger" in err
+
+
+def test_a_run_that_was_killed_before_it_had_begun_is_begun_anew(undisturbed: Path, tmp_path: Path) -> None:
+    line = json.loads((undisturbed / "results/ledger.jsonl").read_text().splitlines()[0])
+    half = tmp_path / "runs/bench" / line["cell"] / line["config"] / "run"
+    half.mkdir(parents=True)
+    (half / "inputs.json").write_text("{}")
+    runner = start(tmp_path, *TABLE, "--rows", line["row"])
+    _, err = runner.communicate(timeout=600)
+    assert runner.returncode == 0, err
+    found = without_times(tmp_path / "results/ledger.jsonl")[line["cell"]]
+    assert found == without_times(undisturbed / "results/ledger.jsonl")[line["cell"]]

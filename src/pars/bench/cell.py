@@ -21,6 +21,7 @@ from pars.bench.tables import ROWS
 from pars.classic import CLASSIC, fit_classic
 from pars.engine import accuracy, locked, recalls, write_text
 from pars.errors import UserError
+from pars.run_files import RunFiles
 
 
 class InUse(Exception):
@@ -46,6 +47,8 @@ def run_cell(
             raise InUse(str(error)) from None
         if done.exists():
             return dict(json.loads(done.read_text(encoding="utf-8")))
+        if not RunFiles(folder / "run").config.exists():  # killed while it wrote its first files: it had not begun
+            shutil.rmtree(folder / "run", ignore_errors=True)
         began, core = time.monotonic(), time.process_time()
         measure = _fit if ROWS[cell.row].method in CLASSIC else _train
         found = measure(cell, where, folder / "run", log)

@@ -175,7 +175,10 @@ def _tune(args: Sequence[str]) -> int:
         return _run(_plan(options, cells, options.out), options.json)
     finally:  # of rows whose trials are all there, also when it was stopped
         before = bench.read_tuned(options.tuned)
-        bench.write_tuned(options.tuned, bench.choose(bench.read_ledger(options.out), before, options.trials))
+        chosen = bench.choose(bench.read_ledger(options.out), before, options.trials)
+        if chosen != before:
+            bench.write_tuned(options.tuned, chosen)
+            say(f"wrote {options.tuned}")
 
 
 def _report(args: Sequence[str]) -> int:
