@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-TIMES = ("seconds", "core_seconds")
+VARYING = ("seconds", "core_seconds", "commit")  # the last: somebody may commit while tests run
 
 
 def environment() -> dict[str, str]:
@@ -28,4 +28,4 @@ def without_times(ledger: Path) -> dict[str, dict[str, Any]]:
     """The lines by cell without what differs from run to run; every cell stands there once."""
     lines = [json.loads(text) for text in ledger.read_text().splitlines()]
     assert len({line["cell"] for line in lines}) == len(lines)
-    return {line["cell"]: {key: value for key, value in line.items() if key not in TIMES} for line in lines}
+    return {line["cell"]: {key: value for key, value in line.items() if key not in VARYING} for line in lines}
