@@ -17,6 +17,7 @@ COMMANDS = {
     "fit": "train on a table, list its wrong labels, and say whether robust training helped",
     "selftest": "flip some of a table's labels on purpose, and see how many are found",
     "compare": "compare methods on the same data at equal, counted cost: a table and accuracy over FLOP",
+    "bench": "run the paper's tables at a stated scale, tune, report; published numbers beside ours",
     "resume": "resume a run that was interrupted",
     "evaluate": "accuracy of a run's network on labeled rows",
     "predict": "labels and confidences for rows, as CSV",

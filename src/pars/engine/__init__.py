@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         resolve_device,
         use_threads,
     )
-    from pars.engine.evaluation import accuracy, predict_proba
+    from pars.engine.evaluation import accuracy, predict_proba, recalls
     from pars.engine.learner import NetworkCost, network_cost
     from pars.engine.plan import Plan, plan
     from pars.engine.trainer import Trainer
@@ -49,6 +49,7 @@ __all__ = [
     "network_cost",
     "plan",
     "predict_proba",
+    "recalls",
     "recorded_threads",
     "resend_interrupt",
     "resolve_device",
@@ -67,7 +68,7 @@ import_lazily(
         "pars.engine.device": (
             "DeviceName, choose_threads, keep_freed_memory, recorded_threads, resolve_device, use_threads"
         ),
-        "pars.engine.evaluation": "accuracy, predict_proba",
+        "pars.engine.evaluation": "accuracy, predict_proba, recalls",
         "pars.engine.learner": "NetworkCost, network_cost",
         "pars.engine.plan": "Plan, plan",
         "pars.engine.trainer": "Trainer",

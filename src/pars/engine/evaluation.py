@@ -54,6 +54,22 @@ def accuracy(probabilities: Tensor, labels: Tensor) -> float:
     return 100 * float((probabilities.argmax(dim=1) == labels)[labeled].double().mean())
 
 
+def recalls(probabilities: Tensor, labels: Tensor) -> dict[str, float]:
+    """Mean and smallest recall over classes, in percent, of probabilities [n, K] against labels [n].
+
+    The mean recall is also called balanced accuracy. Classes without a row do not count, nor do rows labeled -1.
+
+    >>> recalls(torch.eye(3)[[0, 0, 1]], torch.tensor([0, 1, 1]))
+    {'balanced': 75.0, 'worst_class': 50.0}
+    """
+    labeled = labels >= 0
+    true, found = labels[labeled], probabilities.argmax(dim=1)[labeled]
+    n_classes = probabilities.shape[1]
+    rows, right = true.bincount(minlength=n_classes), true[found == true].bincount(minlength=n_classes)
+    recall = 100 * (right[rows > 0].double() / rows[rows > 0])
+    return {"balanced": float(recall.mean()), "worst_class": float(recall.min())}
+
+
 class Evaluator:
     """Accuracies of the networks on the test set and on given labels that were held out."""
 
@@ -94,7 +110,8 @@ class Evaluator:
         """Accuracies for the log, and a mask [m] of the held-out rows whose given label the averaged weights predict.
 
         `raw` and `ema` are of the raw and the averaged weights without test-time augmentation; where predictions use
-        it, `mirrored` is of the averaged weights with it. The mask is none if no rows are held out.
+        it, `mirrored` is of the averaged weights with it. On the test set `balanced` and `worst_class` are the mean and
+        the smallest recall of the averaged weights over classes. The mask is none if no rows are held out.
         """
         first, *more = self._feed.views.test_time_views
         modules, average, device = [net.module for net in nets], [net.average for net in nets], self._feed.device
@@ -112,6 +129,8 @@ class Evaluator:
                 others = predict_proba(average, inputs, more, device)
                 together = (averaged + len(more) * others) / (1 + len(more))
                 out[split]["mirrored"] = accuracy(together, labels)
+            if split == "test":
+                out[split] |= recalls(averaged, labels)
             if split == "holdout":
                 correct = averaged.argmax(dim=1) == labels
         return out, correct

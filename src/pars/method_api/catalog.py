@@ -114,6 +114,8 @@ class Entry:
     """Network passes of a main-stage epoch over those of cross-entropy: a forward with backward over the labeled rows
     is 1, a forward alone 1/3; of all networks together."""
     recipe: Callable[[Setting], Recipe]
+    tuned: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Hyper-parameters of its own that a search may change, at most two, and their values (docs/protocol.md)."""
     needs: tuple[str, ...] = ()  # beyond rows and labels: "noise rate (estimated if not given)", "strong views"
     differs: str = ""  # from its public code
     robust: bool = True  # made for noisy labels

@@ -239,6 +239,7 @@ ENTRIES = (
         summary="cross-entropy, and staying near the averaged weights' predictions after a step on synthetic noise",
         cost=18.3,
         recipe=published,
+        tuned={"eta": (5.0, 20.0), "rho": (0.25, 0.5)},
         differs="first-order meta-gradient, as the paper has it; one round, without a mentor",
     ),
 )

@@ -148,6 +148,7 @@ ENTRIES = (
         name="pars",
         summary="PARS with stabilizers: the default",
         recipe=stabilized,
+        tuned={"tau": (0.6, 0.8, 0.9, 0.95), "robust": ("nce+mae", "10*nce+mae", "gce(q=0.7)")},
         cost=5.0,
         differs="adds six stabilizers to the paper's method, each documented and switchable (docs/method.md)",
         **ABOUT,

@@ -162,6 +162,7 @@ ENTRIES = (
         name="pars-paper",
         summary="PARS as published: Algorithm 1 with the paper's settings, one term read differently",
         recipe=published,
+        tuned={"tau": (0.6, 0.8, 0.9, 0.95), "robust": ("nce+mae", "10*nce+mae", "gce(q=0.7)")},
         cost=7.0,
         differs="there is no public code; the raw negative term draws complementary labels (docs/method.md)",
         **ABOUT,
