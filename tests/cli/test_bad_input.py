@@ -250,7 +250,7 @@ def test_a_header_that_claims_20_gigabytes_is_refused_at_once(
     with zipfile.ZipFile(tmp_path / "big.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("x.npy", header.getvalue() + bytes(1 << 20))
     said = refused(("fit", tmp_path / "big.npz", "--out", tmp_path / "out"), tmp_path, capsys)
-    assert "x: its header claims [5000000, 1000] float32, 20000000000 bytes, but 1048576 follow" in said
+    assert "x: cannot be read: its header claims [5000000, 1000] float32, 20000000000 bytes, but 1048576 follow" in said
 
 
 def test_a_cell_of_ten_megabytes_is_cut(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

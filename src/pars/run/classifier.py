@@ -87,8 +87,8 @@ def load_run(
     if folder.inputs.exists():
         run_inputs.check_given(folder, run_inputs.read(folder)[1], networks=networks)
     tensors, note = load_tensors(folder.model)
-    check_files(folder.path, folder.model.name, folder.inputs.name)
     n_networks, shape, classes, mean, std = _checked_note(note, folder.model)
+    check_files(folder.path, folder.model.name, folder.inputs.name)
     if networks is None:
         # Who asks a trained network need not have the compiler that it was trained with; the answers are the same.
         model = replace(config.model, convolution="direct")

@@ -195,7 +195,8 @@ def _finish(trainer: Trainer, config: RunConfig) -> Trained:
     trainer.run()
     result = summarize(trainer.history)
     if folder is not None:
-        kept = (folder.config.name, folder.result.name, folder.files.name)  # settings are checked by themselves
+        # Settings are checked by themselves; a finished run does not need its checkpoint.
+        kept = (folder.config.name, folder.result.name, folder.files.name, folder.checkpoint.name)
         files = [file for file in sorted(folder.path.iterdir()) if file.suffix in SEALED and file.name not in kept]
         sums = {file.name: inputs.checksum(np.fromfile(file, dtype=np.uint8)) for file in files}
         write_text(folder.files, json.dumps(sums, indent=1) + "\n")
