@@ -32,7 +32,7 @@ dist: .venv/ready   # wheel and sdist in dist/, then the quickstart offline in a
 
 docs: .venv/ready   # the site in build/docs; a warning is an error
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
-	$(BIN)/python -m sphinx -W --keep-going -b html docs build/docs
+	$(BIN)/python tools/build_docs.py build/docs
 
 test-minimal:   # the tests with the lowest versions of the dependencies that work
 	$(PYTHON) -m venv build/minimal

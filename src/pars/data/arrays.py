@@ -84,7 +84,7 @@ def _check_size(archive: np.lib.npyio.NpzFile, name: str, where: str) -> None:
         claimed, there = math.prod(shape) * dtype.itemsize, archive.zip.getinfo(member).file_size - file.tell()
     if claimed != there:
         raise UserError(
-            f"{where}: cannot be read: its header claims {list(shape)} {dtype}, {claimed} bytes, but {there} follow; damaged?"
+            f"{where}: cannot be read: its header claims {list(shape)} {dtype}, {claimed} bytes, but {there} follow"
         )
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if claimed > memory:
