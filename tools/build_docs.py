@@ -19,8 +19,8 @@ from dataclasses import fields
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("pars", "pars.audit", "pars.losses", "pars.noise", "pars.augment", "pars.data", "pars.encode", "pars.fitting",
-            "pars.run", "pars.method_api", "pars.models", "pars.report", "pars.classic")  # fmt: skip
+PACKAGES = ("pars", "pars.audit", "pars.losses", "pars.noise", "pars.augment", "pars.data", "pars.encode",
+            "pars.fitting", "pars.run", "pars.method_api", "pars.models", "pars.report", "pars.classic")  # fmt: skip
 TOPICS = {
     "Start": ["README", "fit", "estimator", "audit", "pitfalls", "faq"],
     "By kind of data": ["example-tables", "example-texts", "example-images", "encoders", "views"],
