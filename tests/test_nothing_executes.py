@@ -102,7 +102,7 @@ def test_in_a_batch_of_cifar(tmp_path: Path, victim: Path) -> None:
 def test_in_a_file_of_noisy_labels(tmp_path: Path, victim: Path) -> None:
     np.save(tmp_path / "labels.npy", object_array(victim), allow_pickle=True)
     for kind in ("file", "matrix"):
-        config = NoiseConfig(kind=kind, path=str(tmp_path / "labels.npy"))  # type: ignore[arg-type]
+        config = NoiseConfig(kind=kind, path=str(tmp_path / "labels.npy"))
         with pytest.raises(UserError, match=r"labels\.npy"):
             noise.apply(config, np.zeros(4, np.int64), 2, seed=0)
     assert not victim.exists()

@@ -246,7 +246,7 @@ def test_a_header_that_claims_20_gigabytes_is_refused_at_once(
 ) -> None:
     header = io.BytesIO()
     about = {"descr": "<f4", "fortran_order": False, "shape": (5_000_000, 1000)}
-    np.lib.format.write_array_header_1_0(header, about)  # type: ignore[no-untyped-call]
+    np.lib.format.write_array_header_1_0(header, about)
     with zipfile.ZipFile(tmp_path / "big.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("x.npy", header.getvalue() + bytes(1 << 20))
     said = refused(("fit", tmp_path / "big.npz", "--out", tmp_path / "out"), tmp_path, capsys)
