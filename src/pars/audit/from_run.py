@@ -17,7 +17,7 @@ from pars.audit.report import AuditReport, percent
 from pars.audit.scoring import score
 from pars.errors import UserError
 from pars.files import read_arrays
-from pars.run_files import RunFiles, check_run_format
+from pars.run_files import RunFiles, check_files, check_run_format
 
 ENOUGH_HELD_OUT = 100  # labeled rows; fewer are too few to calibrate on
 MEMORIZED = 0.1  # excess agreement with training labels above which late predictions are not used
@@ -218,6 +218,7 @@ def audit_run(folder: str | Path, *, features: npt.ArrayLike | None = None) -> A
         )
     arrays, _ = read_arrays(file)
     classes = _read_classes(files.model)
+    check_files(path, file.name, files.model.name, files.inputs.name)
     try:
         return from_dynamics(arrays, classes=classes, features=features)
     except UserError as error:

@@ -173,11 +173,12 @@ class AuditReport:
 def explain_row(report: AuditReport, row: int) -> str:
     """Return the evidence for and against the given label of a row, in words."""
     given, suggested = int(report.given[row]), int(report.suggested[row])
-    best = report.classes[suggested]
+    best, name = (
+        text if len(text) <= 60 else f"{text[:59]}…" for text in (report.classes[suggested], report.classes[given])
+    )
     if given < 0:
         return f"no label; {best} is most probable ({percent(report.suggested_prob[row])})"
     right = report.label_right_prob[row]
-    name = report.classes[given]
     if report.is_label_issue[row]:
         words = [f"{best} is more probable ({percent(report.suggested_prob[row])}) than {name} ({percent(right)})"]
         share = float(report.transition_matrix[suggested, given])

@@ -15,6 +15,7 @@ from pars.classic import is_classic_folder
 from pars.cli.flags import Parser, add_json_flag
 from pars.cli.output import printable, say, show
 from pars.errors import UserError
+from pars.files import expanded
 from pars.fit_folder import run_of
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ def command(args: Sequence[str]) -> int:
         prog="pars audit",
         description="Which labels of a run's training rows are wrong, and what they should be. Writes the list.",
     )
-    parser.add_argument("run", type=Path, help="the run's folder, or that of `pars fit`")
-    parser.add_argument("--out", type=Path, help="folder for the files (default: RUN/audit)")
+    parser.add_argument("run", type=expanded, help="the run's folder, or that of `pars fit`")
+    parser.add_argument("--out", type=expanded, help="folder for the files (default: RUN/audit)")
     parser.add_argument("--format", default="csv", help=f"files to write, with commas: {', '.join(audit.FORMATS)}")
     parser.add_argument(
         "--top",
@@ -93,9 +94,9 @@ def overview(report: AuditReport, top: int, content: Content | None = None) -> G
         precision, recall = f"{100 * review.expected_precision:.0f} %", f"{100 * review.expected_recall:.0f} %"
         lines.append(f"{len(review)} are flagged as wrong: expected precision {precision}, expected recall {recall}.")
     if report.confused:
-        pairs = [f"{pair.true} as {pair.given} ({pair.expected_rows:.0f})" for pair in report.confused[:5]]
+        pairs = [f"{name(pair.true)} as {name(pair.given)} ({pair.expected_rows:.0f})" for pair in report.confused[:5]]
         lines.append(f"Most confused: {', '.join(pairs)}")
-    lines += [f"warning: {words}" for words in report.warnings]
+    lines += [f"warning: {shortened(words, end=False, most=1000)}" for words in report.warnings]
     lines.append("Check flagged rows before you delete them. Never drop flagged rows of a test set unchecked.")
     return Group(*(Text(line) for line in lines), suspects_table(report, top, content))
 
@@ -103,15 +104,22 @@ def overview(report: AuditReport, top: int, content: Content | None = None) -> G
 def suspects_table(report: AuditReport, top: int, content: Content | None = None) -> Table:
     table = Table(title="\nmost suspect", title_justify="left", title_style="bold", box=None)
     shown = () if content is None or content.values is None else (content.kind,)
-    for name in ("row", "given", "suggested", "right", "why", *shown):
-        table.add_column(name, justify="right" if name in ("row", "right") else "left", overflow="fold")
+    for title in ("row", "given", "suggested", "right", "why", *shown):
+        table.add_column(title, justify="right" if title in ("row", "right") else "left", overflow="fold")
     for row in report.suspects[:top]:
-        given, suggested = report.classes[report.given[row]], report.classes[report.suggested[row]]
+        given, suggested = name(report.classes[report.given[row]]), name(report.classes[report.suggested[row]])
         right = f"{100 * report.label_right_prob[row]:.1f} %"
         named = {} if content is None else content.named(row)
         what = [Text(shortened(value, end=kind == "image")) for kind, value in named.items()]
-        table.add_row(str(row), Text(given), Text(suggested), right, Text(report.why[row]), *what)
+        table.add_row(
+            str(row), Text(given), Text(suggested), right, Text(shortened(report.why[row], end=False, most=400)), *what
+        )
     return table
+
+
+def name(label: str) -> str:
+    """A class name as a table can show it."""
+    return shortened(label, end=False, most=40)
 
 
 def shortened(text: str, *, end: bool, most: int = 100) -> str:

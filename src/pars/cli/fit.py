@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pars import audit, fitting, methods
@@ -14,7 +13,7 @@ from pars.cli.flags import Parser, add_json_flag, add_table_flags, table_options
 from pars.cli.output import printable, say, show
 from pars.data import Table
 from pars.engine import Interrupted
-from pars.files import write_text
+from pars.files import expanded, write_text
 from pars.fit_folder import AUDIT, RESULT
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ STOPPED = "Stopped and saved. Run the same command again to resume."
 def add_fit_flags(parser: argparse.ArgumentParser) -> None:
     """Flags that `fit` and `selftest` share."""
     parser.add_argument("data", metavar="DATA", help="a table, a folder class/name.jpg, or an .npz file")
-    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="for both runs and the list")
+    parser.add_argument("--out", type=expanded, required=True, metavar="FOLDER", help="for both runs and the list")
     add_table_flags(parser, features=True)
     parser.add_argument("--encoder", metavar="NAME", help="for texts and pictures, as in pars encode (default: chosen)")
     parser.add_argument(
@@ -43,11 +42,18 @@ def command(args: Sequence[str]) -> int:
     parser = Parser(prog="pars fit", description="Train, list the wrong labels, and say whether it helped.")
     add_fit_flags(parser)
     parser.add_argument("--test", metavar="FILE", help="a second table with right labels and the same columns")
+    parser.add_argument(
+        "--no-baseline",
+        dest="baseline",
+        action="store_false",
+        help="do not train plain cross-entropy to compare with: half of the time",
+    )
     options = parser.parse_args(args)
     table, settings = read(options)
     columns = table_options(options)
     test = None
     if options.test is not None:
+        columns["skip_unreadable"] = options.skip_unreadable
         test = fitting.read_rows(options.test, columns.pop("label"), classes=table.classes, **columns)
     try:
         found = fitting.fit_table(table, settings, test=test, out=options.out, progress=True, log=say_note)
@@ -64,6 +70,7 @@ def command(args: Sequence[str]) -> int:
 def read(options: argparse.Namespace) -> tuple[Table, FitSettings]:
     """The table that a command names, and how to fit it."""
     columns = table_options(options)
+    columns["skip_unreadable"] = options.skip_unreadable
     table = fitting.read_rows(options.data, columns.pop("label"), **columns)
     return table, fitting.FitSettings(
         method=options.method,
@@ -72,6 +79,7 @@ def read(options: argparse.Namespace) -> tuple[Table, FitSettings]:
         seed=options.seed,
         device=options.device,
         reading=table_options(options),
+        baseline=getattr(options, "baseline", True),
     )
 
 

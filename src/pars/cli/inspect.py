@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from pars import report
 from pars.cli.flags import Parser, add_json_flag
 from pars.cli.output import say, show
+from pars.files import expanded
 from pars.fit_folder import run_of
 
 
@@ -15,8 +15,8 @@ def command(args: Sequence[str]) -> int:
     parser = Parser(
         prog="pars inspect", description="What a run trained, its curves and its selection; writes its plots."
     )
-    parser.add_argument("run", type=Path, help="the run's folder, or that of `pars fit`")
-    parser.add_argument("--plots", type=Path, help="folder for the plots (default: RUN/plots)")
+    parser.add_argument("run", type=expanded, help="the run's folder, or that of `pars fit`")
+    parser.add_argument("--plots", type=expanded, help="folder for the plots (default: RUN/plots)")
     parser.add_argument("--format", choices=("svg", "png"), default="svg")
     add_json_flag(parser)
     options = parser.parse_args(args)

@@ -36,6 +36,15 @@ def usage() -> str:
     return f"pars {__version__}: accurate classifiers from wrong labels\n\nusage: pars COMMAND [--help]\n\n{lines}\n"
 
 
+def _version() -> str:
+    """The version, with the commit that the package was built from; a source tree has none written into it."""
+    try:
+        commit = importlib.import_module("pars._commit").COMMIT
+    except ModuleNotFoundError:
+        return __version__
+    return f"{__version__} ({commit})"
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     args = list(sys.argv[1:] if argv is None else argv)
     program = f"pars {args[0]}" if args and args[0] in COMMANDS else "pars"
@@ -45,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(usage())
             code = 0 if args else 2
         elif args[0] == "--version":
-            print(__version__)
+            print(_version())
             code = 0
         elif args[0] not in COMMANDS:
             raise UserError(f"unknown command {args[0]!r}; there are: {', '.join(COMMANDS)}")

@@ -14,15 +14,16 @@ from pars.cli.flags import Parser, add_json_flag, fields_as_flags
 from pars.cli.output import say, show, stoppable
 from pars.engine import show_progress
 from pars.errors import UserError
+from pars.files import expanded
 from pars.noise import NoiseConfig
 
 
 def parser() -> Parser:
     out = Parser(prog="pars train", add_help=False, allow_abbrev=False)
     out.add_argument("--preset", metavar="NAME", help=f"{', '.join(run.PRESETS)} (default: digits)")
-    out.add_argument("--config", metavar="FILE", type=Path, help="TOML file that overrides the preset")
+    out.add_argument("--config", metavar="FILE", type=expanded, help="TOML file that overrides the preset")
     out.add_argument("--method", metavar="NAME", help=f"{', '.join(methods.REGISTRY)} (default: the preset's own)")
-    out.add_argument("--out", metavar="FOLDER", type=Path, help="the run's folder (default: runs/PRESET-TIME)")
+    out.add_argument("--out", metavar="FOLDER", type=expanded, help="the run's folder (default: runs/PRESET-TIME)")
     out.add_argument(
         "--budget",
         metavar="PFLOP",

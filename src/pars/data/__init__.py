@@ -23,7 +23,7 @@ from pars.data.dataset import (
 from pars.data.digits import digits
 from pars.data.entries import entries, entry_table, kind_of_entries, table_of
 from pars.data.idx import fashion_mnist, idx_folder, is_idx_folder, read_idx
-from pars.data.images import IMAGE_SUFFIXES, image_file_shape, read_image
+from pars.data.images import IMAGE_SUFFIXES, UnreadablePicture, all_unreadable, image_file_shape, read_image
 from pars.data.load import load, load_rows
 from pars.data.subsets import Mask, holdout, labeled_rows, low_resource
 from pars.data.table import TABLES, Table, has_columns, read_columns, read_table
@@ -43,6 +43,8 @@ __all__ = [
     "Mask",
     "Split",
     "Table",
+    "UnreadablePicture",
+    "all_unreadable",
     "arrays",
     "channel_statistics",
     "check_class_names",

@@ -8,7 +8,6 @@ position: two integers. Everything random is a function of these, so a resumed r
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,16 +36,8 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], note: Mapping[str, A
         plain[name] = own.clone() if storage in storages else own  # tied weights: safetensors refuses aliases
         storages.add(storage)
 
-    def write(beside: Path) -> None:
-        try:
-            save_file(plain, str(beside), metadata={"pars": json.dumps(note)})
-        except SafetensorError as error:
-            # safetensors reports a full disk, a quota or a limit as text; give it back its errno.
-            if code := re.search(r"os error (\d+)", str(error)):
-                raise OSError(int(code[1]), str(error), str(path)) from error
-            raise
-
-    write_atomically(path, write)
+    metadata = {"pars": json.dumps(note)}
+    write_atomically(path, lambda beside: save_file(plain, str(beside), metadata=metadata))
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

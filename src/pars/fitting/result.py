@@ -94,8 +94,9 @@ class FitResult:
     audit: AuditReport
     held_out: npt.NDArray[np.bool_]  # [n] rows that were not trained on
     predictions: npt.NDArray[np.int64]  # [n] class numbers of every row
-    plain_predictions: npt.NDArray[np.int64]  # the same of plain training
-    held_out_gain: Gain  # measured on held-out given labels
+    plain_predictions: npt.NDArray[np.int64] | None  # the same of plain training; None without it
+    held_out_accuracy: float  # of the robust classifier, on held-out given labels
+    held_out_gain: Gain | None  # measured on held-out given labels; None without plain training
     corrected_gain: Gain | None  # the estimate for right labels; None where the labels are too noisy
     clean_gain: Gain | None  # measured on right labels, where some are known
     selected_checkpoint: dict[str, Any] | None  # stage and epoch of the weights, where they are not the last
@@ -112,9 +113,13 @@ class FitResult:
         return names
 
     @property
-    def verdict(self) -> Verdict:
-        """Whether the robust method helped: judged by right labels where some are known, else by held-out ones."""
-        return (self.held_out_gain if self.clean_gain is None else self.clean_gain).verdict
+    def verdict(self) -> Verdict | None:
+        """Whether the robust method helped: judged by right labels where some are known, else by held-out ones.
+
+        None without plain training to compare with.
+        """
+        judged = self.held_out_gain if self.clean_gain is None else self.clean_gain
+        return None if judged is None else judged.verdict
 
     def summary(self) -> dict[str, Any]:
         """All numbers as plain values, for JSON."""
@@ -124,6 +129,7 @@ class FitResult:
             "method": self.method,
             "rows": len(self.held_out),
             "verdict": self.verdict,
+            "held_out_accuracy": self.held_out_accuracy,
             "selected_checkpoint": self.selected_checkpoint,
             **gains,
             "labels": self.audit.summary(),
@@ -141,8 +147,14 @@ class FitResult:
             f"(plausible range {low:.1f} to {high:.1f} %).",
             flagged,
             *report.warnings,
-            f"Accuracy of {self.method} and of plain training{' at the same cost' if self.same_cost else ''}:",
         ]
+        if self.verdict is None:
+            lines.append(
+                f"Accuracy of {self.method} on held-out labels as given: {100 * self.held_out_accuracy:.1f} %. "
+                "Without plain training (--no-baseline) nothing says whether it helped."
+            )
+            return "\n".join(lines + self._selected_words())
+        lines.append(f"Accuracy of {self.method} and of plain training{' at the same cost' if self.same_cost else ''}:")
         for where, g in (
             ("held-out labels as given", self.held_out_gain),
             ("corrected for wrong held-out labels (estimate)", self.corrected_gain),
@@ -161,6 +173,11 @@ class FitResult:
         }
         lines.append(verdicts[self.verdict])
         if self.selected_checkpoint is not None:
-            stage, epoch = self.selected_checkpoint["stage"], self.selected_checkpoint["epoch"]
-            lines.append(f"The weights are those of stage {stage!r}, epoch {epoch}: held-out labels prefer them.")
+            lines += self._selected_words()
         return "\n".join(lines)
+
+    def _selected_words(self) -> list[str]:
+        if self.selected_checkpoint is None:
+            return []
+        stage, epoch = self.selected_checkpoint["stage"], self.selected_checkpoint["epoch"]
+        return [f"The weights are those of stage {stage!r}, epoch {epoch}: held-out labels prefer them."]

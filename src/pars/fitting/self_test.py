@@ -124,7 +124,8 @@ def judge(result: FitResult, before: Labels, after: Labels) -> SelftestResult:
     given, moved, report = before >= 0, before != after, result.audit
     flagged = report.is_label_issue & given
     found = moved & flagged
-    held_out = result.held_out & given
+    held_out, plain = result.held_out & given, result.plain_predictions
+    assert plain is not None  # the self-test compares
     return SelftestResult(
         method=result.method,
         flipped=int(moved.sum()),
@@ -134,7 +135,7 @@ def judge(result: FitResult, before: Labels, after: Labels) -> SelftestResult:
         auroc=auroc(1 - report.label_right_prob[given], moved[given]),
         restored=_share(found & (report.suggested == before), found),
         robust=_share(held_out & (result.predictions == before), held_out),
-        plain=_share(held_out & (result.plain_predictions == before), held_out),
+        plain=_share(held_out & (plain == before), held_out),
     )
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from pars.lazy_package import import_lazily
 from pars.run.config import RunConfig, in_shares
-from pars.run.inputs import open_run
+from pars.run.inputs import check_data_of, checksum, open_run
 from pars.run.presets import PRESETS, Preset, preset
 from pars.run.toml import overlay, plain
 from pars.run.toml import read as read_toml
@@ -28,7 +28,9 @@ __all__ = [
     "build_trainer",
     "canonical",
     "check_comparison",
+    "check_data_of",
     "check_runs",
+    "checksum",
     "differences",
     "in_shares",
     "load_run",

@@ -22,6 +22,7 @@ from pars.method_api import features_of
 from pars.run import inputs as run_inputs
 from pars.run.inputs import open_run
 from pars.run.training_data import load_training_data
+from pars.run_files import check_files
 
 BATCH = {1: 256, 3: 32}  # rows of a batch: feature vectors, images
 FEATURE_BATCH = 512
@@ -87,6 +88,7 @@ def load_run(
         run_inputs.check_given(folder, run_inputs.read(folder)[1], networks=networks)
     tensors, note = load_tensors(folder.model)
     n_networks, shape, classes, mean, std = _checked_note(note, folder.model)
+    check_files(folder.path, folder.model.name, folder.inputs.name)
     if networks is None:
         # Who asks a trained network need not have the compiler that it was trained with; the answers are the same.
         model = replace(config.model, convolution="direct")

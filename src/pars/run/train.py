@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import nn
 
 from pars import report
@@ -34,6 +35,7 @@ from pars.run.inputs import open_run
 from pars.run.training_data import TrainingData, first_files, load_training_data
 
 Log = Callable[[str], None]
+SEALED = (".json", ".jsonl", ".csv", ".safetensors")  # how the files of a run end that nobody changes after it
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +108,8 @@ def train_or_resume(
     """
     folder = None if out is None else RunFolder(Path(out))
     if folder is not None and folder.config.exists():
-        check_same_configuration(folder, config)
+        # Rows that are given are checked by their checksums, wherever they lie: a fit's folder may be moved.
+        check_same_configuration(folder, config, ignore=["data.name"] if dataset_is_named else ())
         return _resume(folder.path, dataset, networks, callback, title)
     given = {"dataset": dataset is not None and not dataset_is_named, "networks": networks is not None}
     return _train_new(config, folder, dataset, networks, given, callback, title, log)
@@ -163,9 +166,13 @@ def _resume(
     title: str,
 ) -> Trained:
     folder, config = open_run(out)
-    if folder.result.exists() and folder.model.exists():
-        return Trained(config, summarize(report.read_metrics(folder.metrics)), folder=folder)
     recorded, given = inputs.read(folder)
+    if folder.result.exists() and folder.model.exists():
+        inputs.check_settings(folder, toml.to_dict(config))
+        if isinstance(dataset, TrainingData):  # of a fit: the rows as they are now
+            inputs.check_same(folder, recorded, dataset.data_record, dataset.noise, dataset.data.name)
+        lines = report.read_run(folder.path).metrics
+        return Trained(config, summarize(lines), folder=folder)
     inputs.check_given(folder, given, dataset=dataset, networks=networks)
     inputs.check_settings(folder, toml.to_dict(config))
     with folder.lock():
@@ -188,6 +195,11 @@ def _finish(trainer: Trainer, config: RunConfig) -> Trained:
     trainer.run()
     result = summarize(trainer.history)
     if folder is not None:
+        # Settings are checked by themselves; a finished run does not need its checkpoint.
+        kept = (folder.config.name, folder.result.name, folder.files.name, folder.checkpoint.name)
+        files = [file for file in sorted(folder.path.iterdir()) if file.suffix in SEALED and file.name not in kept]
+        sums = {file.name: inputs.checksum(np.fromfile(file, dtype=np.uint8)) for file in files}
+        write_text(folder.files, json.dumps(sums, indent=1) + "\n")
         write_text(folder.result, json.dumps(result, indent=2) + "\n")
     return Trained(config, result, trainer, folder)
 
