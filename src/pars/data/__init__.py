@@ -31,6 +31,7 @@ from pars.data.entries import entries, entry_table, kind_of_entries, table_of
 from pars.data.idx import fashion_mnist, idx_folder, is_idx_folder, read_idx
 from pars.data.images import IMAGE_SUFFIXES, image_file_shape, read_image
 from pars.data.load import load, load_rows
+from pars.data.preview import ImagePreview, Preview, Previews, RecordPreview, TextPreview
 from pars.data.subsets import Mask, holdout, labeled_rows, low_resource
 from pars.data.table import TABLES, Table, has_columns, read_columns, read_table
 from pars.missing import is_missing
@@ -49,11 +50,16 @@ __all__ = [
     "Columns",
     "DataConfig",
     "Dataset",
+    "ImagePreview",
     "Inputs",
     "Labels",
     "Mask",
+    "Preview",
+    "Previews",
+    "RecordPreview",
     "Split",
     "Table",
+    "TextPreview",
     "arrays",
     "channel_statistics",
     "check_class_names",
