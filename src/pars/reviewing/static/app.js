@@ -166,8 +166,8 @@ function roving() {
 }
 
 async function move(x, y, range) {
-  const by = S.view === "grid" ? x + y * views.columns() : x + y;
-  if (S.view === "sheet") return;
+  if (S.view === "sheet" || !S.page) return;
+  const by = S.view === "grid" && y ? below(y) : x + y;
   if (!range || blind()) { await step(by); return; }
   const from = at();
   const to = Math.max(0, Math.min(S.page.rows.length - 1, from + by));
@@ -175,6 +175,17 @@ async function move(x, y, range) {
   S.row = S.page.rows[to].row;
   await show();
   say(`${S.marks.size} marked`);
+}
+
+// How many rows further the tile above or below is: groups end their lines early, so lines differ in length.
+function below(y) {
+  const tiles = [...document.querySelectorAll(".tile[data-row]")];
+  const boxes = tiles.map((tile) => tile.getBoundingClientRect());
+  const here = tiles.findIndex((tile) => Number(tile.dataset.row) === S.row);
+  if (here < 0) return y;
+  const beyond = boxes.map((box, at) => ({ at, down: y * (box.top - boxes[here].top), aside: Math.abs(box.left - boxes[here].left) }))
+    .filter(({ down }) => down > 1).sort((one, other) => one.down - other.down || one.aside - other.aside);
+  return beyond.length ? beyond[0].at - here : y * tiles.length;
 }
 
 async function nextUndecided() {

@@ -59,7 +59,7 @@ export const columns = () => Math.max(1, Math.min(6, Math.floor((document.body.c
 export function grid(page, state, classes, kind, on) {
   const across = columns();
   const rows = Math.ceil(page.total / across);
-  const box = make("div", { role: "grid", "aria-label": "Suspect labels", "aria-rowcount": rows, "aria-multiselectable": "true", id: "grid" });
+  const box = make("div", { role: "grid", "aria-label": "Suspect labels", "aria-rowcount": state.sort === "pair" ? -1 : rows, "aria-multiselectable": "true", id: "grid" });
   const groups = new Map(page.groups.map((group) => [`${group.given} ${group.suggested}`, group]));
   let line = null, before = null, filled = 0, index = Math.floor(page.offset / across);
   const close = () => {
