@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -86,6 +87,17 @@ def watched_page(browser: Any, url: str, **options: Any) -> Iterator[Watched]:
         context.close()
 
 
+def wait_for_text(page: Any, selector: str, start: str) -> str:
+    """Wait until an element's text begins so, and return it. Not `wait_for_function`: the page's policy forbids eval."""
+    ends = time.monotonic() + 20
+    while time.monotonic() < ends:
+        found = page.evaluate("(s) => document.querySelector(s)?.textContent ?? ''", selector)
+        if found.startswith(start):
+            return str(found)
+        page.wait_for_timeout(20)
+    raise AssertionError(f"{selector} is {found!r}, expected {start!r}")
+
+
 def settle(page: Any) -> None:
     """Wait until all decisions are saved."""
-    page.wait_for_function("document.getElementById('saved').textContent === 'all saved'")
+    wait_for_text(page, "#saved", "all saved")

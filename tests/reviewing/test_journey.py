@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from PIL import Image
 
 from pars.cli import main
 from pars.data import read_columns
-from reviewing.browser import chromium, require_browser, settle, watched_page
+from reviewing.browser import chromium, require_browser, settle, wait_for_text, watched_page
 
 require_browser()
 
@@ -146,8 +145,8 @@ def review_by_keys(page: Any, case: Case) -> dict[int, str]:
     """Give every suspect its true label, one key each; returns the labels by row."""
     decided = {}
     for number in range(SUSPECTS):
-        page.wait_for_function(f"document.querySelector('#item .why')?.textContent.startsWith('{number + 1} of ')")
-        row = int(re.search(r"row (\d+)", page.locator("#item .why").first.text_content()).group(1))  # type: ignore[union-attr]
+        where = wait_for_text(page, "#item .why", f"{number + 1} of ")
+        row = int(where.partition("row ")[2].split()[0])
         given, suggested = (page.locator(f"#{name}").text_content() for name in ("given", "suggested"))
         truth = decided[row] = case.true[row]
         if number == SUSPECTS // 2 and SHOTS:
