@@ -54,6 +54,7 @@ NOT_RUN = {
     "fast.md": 3,
     "method.md": 4,
     "methods.md": 3,
+    "review.md": 3,
 }
 LANGUAGES = ("python", "console", "toml", "text", "csv", "json")
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

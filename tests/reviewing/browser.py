@@ -88,7 +88,7 @@ def watched_page(browser: Any, url: str, **options: Any) -> Iterator[Watched]:
 
 
 def wait_for_text(page: Any, selector: str, start: str) -> str:
-    """Wait until an element's text begins so, and return it. Not `wait_for_function`: the page's policy forbids eval."""
+    """Wait until an element's text begins so, and return it; `wait_for_function` needs eval, which the page forbids."""
     ends = time.monotonic() + 20
     while time.monotonic() < ends:
         found = page.evaluate("(s) => document.querySelector(s)?.textContent ?? ''", selector)

@@ -39,6 +39,16 @@ class Review:
     rows: Integers  # row numbers, most suspect first
     expected_precision: float  # fraction of them whose label is wrong
     expected_recall: float  # fraction of all wrong labels that are among them
+    report: AuditReport | None = field(default=None, repr=False, compare=False)
+
+    def open(self, rows: Any = None, **options: Any) -> Any:
+        """Review these rows in the browser: `pars.review` of their report. In a notebook the result shows as a link.
+
+        rows: the texts, image files, arrays or frame that were audited. options: further arguments of `pars.review`.
+        """
+        import pars
+
+        return pars.review(self.report, rows, suspects=self.rows, **options)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -139,7 +149,7 @@ class AuditReport:
         n = min(n, len(found))
         here = float(found[n - 1]) if n else 0.0
         total = float(found[-1])
-        return Review(self.suspects[:n], here / n if n else float("nan"), here / total if total else 1.0)
+        return Review(self.suspects[:n], here / n if n else float("nan"), here / total if total else 1.0, self)
 
     def with_checked(self, checked: npt.NDArray[np.bool_]) -> AuditReport:
         """Return the report with the labels of some rows [n] known to be right: people have checked them."""
