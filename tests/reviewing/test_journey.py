@@ -203,7 +203,7 @@ def test_reviewing_forty_suspects_by_keys_gives_a_better_model(
         expected[row + 1] = expected[row + 1].rpartition(";")[0] + f";{name}"
     corrected = tmp_path / "first" / "review" / "corrected.csv"
     assert corrected.read_bytes() == "\r\n".join(expected).encode()
-    assert len(changed) >= SUSPECTS // 2
+    assert len(changed) >= SUSPECTS // 4
     after = fit(case, tmp_path / "second", "--labels", str(tmp_path / "first" / "review" / "labels.csv"))
     assert after["clean"]["rows"] == before["clean"]["rows"] == TEST
     print(case.kind, len(changed), "changed;", before["clean"]["robust"], "->", after["clean"]["robust"])

@@ -300,7 +300,7 @@ def test_at_most_16_threads_work_at_a_time(tmp_path: Path) -> None:
             inside[0] -= 1
         return {}
 
-    session.stats = slow_stats  # type: ignore[method-assign, assignment]
+    session.stats = slow_stats  # type: ignore[method-assign]
     with serving(session) as (_, client):
         threads = [threading.Thread(target=client.get, args=("/api/stats",)) for _ in range(48)]
         for thread in threads:

@@ -49,7 +49,8 @@ Preview = ImagePreview | TextPreview | RecordPreview
 class Previews(Protocol):
     """The rows of a data set, as people see them."""
 
-    kind: Literal["image", "text", "record"]
+    @property
+    def kind(self) -> Literal["image", "text", "record"]: ...
 
     def __len__(self) -> int: ...
 

@@ -125,7 +125,8 @@ class Guard:
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     raise ConnectionError
-                body += message.get("body", b"")
+                part: bytes = message.get("body", b"")
+                body += part
                 if len(body) > MOST_BYTES:
                     raise ValueError("too large")
                 if not message.get("more_body"):

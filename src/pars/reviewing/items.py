@@ -106,7 +106,7 @@ def check_filter(found: Any, n_classes: int, n: int) -> dict[str, Any]:
             raise UserError(f"unknown filter {key!r}, expected one of {', '.join(KEYS)}")
         if value is None or value == "":
             continue
-        fine = {
+        fine: Callable[[Any], bool] = {
             "given": lambda v: type(v) is int and 0 <= v < n_classes,
             "suggested": lambda v: type(v) is int and 0 <= v < n_classes,
             "state": lambda v: v in STATES,

@@ -110,7 +110,8 @@ class ReviewSession:
         sample = self.store.sample()
         if sample is None:
             return np.zeros(0, dtype=np.int64)
-        return sample.rows[self.store.state[sample.rows] == UNDECIDED]
+        undecided: Rows = sample.rows[self.store.state[sample.rows] == UNDECIDED]
+        return undecided
 
     def page(
         self, filter_text: str | None, sort: str, offset: int, limit: int, around: int | None = None
@@ -338,7 +339,7 @@ class ReviewSession:
 
 
 def _page_of(rows: Rows, around: int | None, limit: int, offset: int) -> int:
-    at = np.flatnonzero(rows == around) if around is not None else []
+    at = np.flatnonzero(rows == around) if around is not None else np.zeros(0, dtype=np.int64)
     return int(at[0]) // limit * limit if len(at) else offset
 
 

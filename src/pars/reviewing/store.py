@@ -257,7 +257,7 @@ class DecisionStore:
             return None
         return Sample(np.array([row for row, _ in found], dtype=np.int64), tuple(origin for _, origin in found))
 
-    def draw(self, rows: Sequence[int], origin: Sequence[str]) -> Sample:
+    def draw(self, rows: Sequence[int] | Rows, origin: Sequence[str]) -> Sample:
         """Remember a blind sample. It is drawn once: another one is added below the first."""
         with self._lock, self._transaction():
             start = int(self._db.execute("SELECT coalesce(max(position) + 1, 0) FROM sample").fetchone()[0])
