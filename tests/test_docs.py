@@ -57,6 +57,7 @@ NOT_RUN = {
     "method.md": 4,
     "methods.md": 3,
     "protocol.md": 1,
+    "review.md": 3,
 }
 LANGUAGES = ("python", "console", "toml", "text", "csv", "json")
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

@@ -61,7 +61,10 @@ def compare(configs: dict[str, run.RunConfig], out: Path, options: argparse.Name
     report.comparison(curves, plot, title=title)
     accuracies = {m: {key: r["test"]["ema"][key] for key in ("best", "last", "last10")} for m, r in results.items()}
     show(options.json, accuracies, lambda: outcome(results, title))
-    say(f"plot: {plot}\nruns: {out} (try `pars inspect {out / 'pars'}`)")
+    say(
+        f"plot: {plot}\nruns: {out} (try `pars inspect {out / 'pars'}`)\n"
+        f"Look at the suspect labels and fix them: pars review {out / 'pars'}"
+    )
     return 0
 
 

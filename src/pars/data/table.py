@@ -45,6 +45,7 @@ class Table:
     cached: views of the rows of `array` encoded beforehand, as in `Split`.
     categorical: of `columns`, those whose values are categories even if they look like numbers.
     test: rows to test on that were in the same file.
+    checked: which labels people have checked [n], as in `Split`.
     """
 
     source: str
@@ -60,6 +61,7 @@ class Table:
     lines: Sequence[int] | None = None
     categorical: tuple[str, ...] = ()
     test: Table | None = None
+    checked: npt.NDArray[np.int8] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -74,7 +76,7 @@ class Table:
 
     def first(self, n: int) -> Table:
         """The first n rows, of the same classes."""
-        rows = ("labels", "ids", "true_labels", "texts", "images", "array", "cached", "lines")
+        rows = ("labels", "ids", "true_labels", "texts", "images", "array", "cached", "lines", "checked")
         cut: dict[str, Any] = {name: None if getattr(self, name) is None else getattr(self, name)[:n] for name in rows}
         if self.columns is not None:
             kept = {name: values[:n] for name, values in self.columns.items()}
