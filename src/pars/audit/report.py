@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any
@@ -140,6 +140,31 @@ class AuditReport:
         here = float(found[n - 1]) if n else 0.0
         total = float(found[-1])
         return Review(self.suspects[:n], here / n if n else float("nan"), here / total if total else 1.0)
+
+    def with_checked(self, checked: npt.NDArray[np.bool_]) -> AuditReport:
+        """Return the report with the labels of some rows [n] known to be right: people have checked them."""
+        right = checked & (self.given >= 0)
+        quality = np.where(right, 1.0, self.label_right_prob)
+        labeled = np.flatnonzero(self.given >= 0)
+        rank = np.zeros(len(self), dtype=np.int64)
+        # Checked rows last, the others as they were.
+        rank[labeled[np.lexsort((self.rank[labeled], right[labeled]))]] = np.arange(1, len(labeled) + 1)
+        shift = float(np.nanmean(quality) - np.nanmean(self.label_right_prob)) if len(labeled) else 0.0
+        low, rate, high = (
+            max(0.0, value - shift) for value in (self.noise_rate_low, self.noise_rate, self.noise_rate_high)
+        )
+        return replace(
+            self,
+            label_right_prob=quality,
+            suggested=np.where(right, self.given, self.suggested),
+            suggested_label=np.where(right, self.given_label, self.suggested_label),
+            suggested_prob=np.where(right, 1.0, self.suggested_prob),
+            is_label_issue=self.is_label_issue & ~right,
+            rank=rank,
+            noise_rate=rate,
+            noise_rate_low=low,
+            noise_rate_high=high,
+        )
 
     def verify(self, n: int = 200, *, seed: int = 0) -> VerificationSample:
         """Return n rows for people to check. Their answers give a noise rate with a confidence interval."""

@@ -12,7 +12,7 @@ from pars import audit, fitting, methods
 from pars.classic import CLASSIC
 from pars.cli.flags import Parser, add_json_flag, add_table_flags, table_options
 from pars.cli.output import printable, say, show
-from pars.data import Table
+from pars.data import Table, with_checked_labels
 from pars.engine import Interrupted
 from pars.files import write_text
 from pars.fit_folder import AUDIT, RESULT
@@ -42,9 +42,14 @@ def add_fit_flags(parser: argparse.ArgumentParser) -> None:
 def command(args: Sequence[str]) -> int:
     parser = Parser(prog="pars fit", description="Train, list the wrong labels, and say whether it helped.")
     add_fit_flags(parser)
+    parser.add_argument(
+        "--labels", metavar="FILE", help="labels.csv of a review: corrected labels, and rows to leave out"
+    )
     parser.add_argument("--test", metavar="FILE", help="a second table with right labels and the same columns")
     options = parser.parse_args(args)
     table, settings = read(options)
+    if options.labels is not None:
+        table = with_checked_labels(table, options.labels)
     columns = table_options(options)
     test = None
     if options.test is not None:

@@ -29,6 +29,11 @@ def parser() -> Parser:
         type=float,
         help="stop there; the epochs follow, and the sizes of fast presets (as --train.budget)",
     )
+    out.add_argument(
+        "--labels",
+        metavar="FILE",
+        help="labels.csv of a review: corrected labels, and rows to leave out (as --data.labels)",
+    )
     add_json_flag(out)
     return out
 
@@ -77,6 +82,8 @@ def command(args: Sequence[str]) -> int:
     options, flags = parser().parse_known_args(args)
     about = help_text(parser(), "Train a classifier on noisy labels.")
     config = resolve(options, flags, about=about)
+    if options.labels is not None:
+        config = replace(config, data=replace(config.data, labels=str(Path(options.labels).resolve())))
     name = options.preset or (options.config.stem if options.config else "digits")
     out = options.out or Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
 

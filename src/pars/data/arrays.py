@@ -6,6 +6,7 @@ y        given labels [n]: class numbers or names; -1 or "" = unlabeled         
 y_true   right labels, where known                                                     (also true_labels)
 x_test, y_test   rows to test on
 classes  names of the classes, by number
+checked  which labels people have checked [n]: 0 no, 1 yes, 2 yes and not trained on, 3 dropped
 """
 
 from __future__ import annotations
@@ -88,8 +89,11 @@ ALIASES = {
     "x_test": ("x_test", "X_test"),
     "y_test": ("y_test",),
     "classes": ("classes",),
+    "checked": ("checked",),
 }
-ROLES_TO_PREDICT = tuple(role for role in ALIASES if role != "x_views")  # views are for training, and large
+ROLES_TO_PREDICT = tuple(
+    role for role in ALIASES if role not in ("x_views", "checked")
+)  # views are for training, and large
 CHANNELS = (1, 3, 4)
 
 
@@ -173,7 +177,10 @@ def make_split(found: Mapping[str, Array], x: str, y: str, classes: tuple[str, .
     true: Labels | None = labels if y == "y_test" else None
     if y == "y" and "y_true" in found:
         true = class_numbers(found["y_true"], classes, f"{path}: y_true")
-    return Split(inputs, labels, true, cached)
+    checked = found.get("checked") if y == "y" else None
+    if checked is not None and (checked.dtype != np.int8 or checked.shape != labels.shape):
+        raise UserError(f"{path}: checked has dtype {checked.dtype} and shape {list(checked.shape)}, expected int8 [n]")
+    return Split(inputs, labels, true, cached, checked)  # type: ignore[arg-type]
 
 
 def read_arrays(path: Path, roles: Collection[str] = tuple(ALIASES)) -> dict[str, Array]:

@@ -26,6 +26,8 @@ class DataConfig:
     """Keep the first so many training rows."""
     holdout: float = 0.0
     """Fraction of the labeled training rows set aside, with their given labels, to choose models by."""
+    labels: str | None = None
+    """labels.csv of a review: its labels replace the given ones, rows dropped there are not trained on."""
     download: bool = True
     """Fetch a published data set that is not there."""
 

@@ -43,6 +43,7 @@ class Table:
     ids: what a person calls each row; its number where no column says.
     images: files to be opened. columns: for a `ColumnEncoder`. array: images [n, C, H, W] or features [n, d].
     cached: views of the rows of `array` encoded beforehand, as in `Split`.
+    checked: which labels people have checked [n], as in `Split`.
     """
 
     source: str
@@ -56,6 +57,7 @@ class Table:
     array: Inputs | None = None
     cached: npt.NDArray[np.float32] | None = None
     lines: Sequence[int] | None = None
+    checked: npt.NDArray[np.int8] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -70,7 +72,7 @@ class Table:
 
     def first(self, n: int) -> Table:
         """The first n rows, of the same classes."""
-        rows = ("labels", "ids", "true_labels", "texts", "images", "array", "cached", "lines")
+        rows = ("labels", "ids", "true_labels", "texts", "images", "array", "cached", "lines", "checked")
         cut: dict[str, Any] = {name: None if getattr(self, name) is None else getattr(self, name)[:n] for name in rows}
         if self.columns is not None:
             kept = {name: values[:n] for name, values in self.columns.items()}

@@ -32,6 +32,7 @@ from pars.fitting.training import ClassicTraining, Training, choose_config, epoc
 from pars.run import Classifier
 
 LEAST_HELD_OUT = 0.2  # of few rows, where the automatic settings would hold out none
+FEWEST_KNOWN = 10  # held-out rows with a known label, to measure accuracies on them
 BASELINE = "plain training"
 ROWS_CHECKSUM = "rows_blake2b"
 Log = Callable[[str], None]
@@ -62,6 +63,7 @@ class FitSettings:
                 table.labels.tolist(),  # a list: repr elides arrays
                 table.classes,
                 [] if table.true_labels is None else table.true_labels.tolist(),
+                *([] if table.checked is None else [table.checked.tolist()]),
             )
             for table in tables
             if table is not None
@@ -87,6 +89,7 @@ def fit(
     encoder: EncoderName | None = None,
     encoded_views: int = 0,
     unlabeled: str | None = None,
+    checked_labels: str | Path | None = None,
     seed: int = 0,
     device: str = "auto",
     progress: bool = False,
@@ -101,6 +104,8 @@ def fit(
     test, test_labels: further rows whose labels are right; they then decide whether it helped.
     encoder: for texts and pictures, a name as in `pars encode` or a function; None: chosen, with a warning.
     encoded_views: number of weak and of strong views of every text or picture to encode and train on.
+    checked_labels: labels.csv of a review of these rows. Its labels replace the given ones; dropped rows are not
+        trained on; checked rows are right from then on, and those that are held out decide whether it helped.
     progress: show progress on stderr.
 
     >>> rng = np.random.default_rng(0)
@@ -113,6 +118,8 @@ def fit(
     """
     options = {"encoder": encoder, "unlabeled": unlabeled, **columns}
     table = read_rows(rows, labels, **options)
+    if checked_labels is not None:
+        table = data.with_checked_labels(table, checked_labels)
     if test is not None:
         test_labels = labels if test_labels is None and isinstance(labels, str) else test_labels
         test = read_rows(test, test_labels, classes=table.classes, **options)
@@ -151,9 +158,11 @@ def audit_fit(out: Path) -> AuditReport:
     """The audit of a finished fit from its folder, as the fit itself made it."""
     dataset = data.arrays(out / ROWS)
     if is_classic_folder(out / ROBUST):
-        return ClassicTraining(dataset, load_fit(out / ROBUST)).audit()
-    inputs = dataset.train.inputs
-    return audit.audit_run(out / ROBUST, features=inputs if inputs.ndim == 2 else None)
+        report = ClassicTraining(dataset, load_fit(out / ROBUST)).audit()
+    else:
+        inputs = dataset.train.inputs
+        report = audit.audit_run(out / ROBUST, features=inputs if inputs.ndim == 2 else None)
+    return report if dataset.train.checked is None else report.with_checked(dataset.train.known)
 
 
 def _dataset(
@@ -181,7 +190,7 @@ def _dataset(
     encoder, rest = preprocessor.encoder, None  # without an encoder, rows are read in a moment
     with _encoding_progress(encoder, table, test) if encoder is not None and progress else nullcontext() as step:
         x, cached = preprocessor.transform(table, views, step)
-        train = Split(data.to_inputs(x, f"{path}: x"), table.labels, table.true_labels, cached)
+        train = Split(data.to_inputs(x, f"{path}: x"), table.labels, table.true_labels, cached, table.checked)
         if test is not None:
             x, _ = preprocessor.transform(test, step=step)
             rest = Split(data.to_inputs(x, f"{path}: x_test"), test.labels, test.labels)
@@ -206,11 +215,14 @@ def _check_folder(out: Path, job: Mapping[str, Any], source: str) -> None:
 def _save_rows(out: Path, table: Table, preprocessor: Preprocessor, train: Split, test: Split | None) -> None:
     """Write how new rows become inputs, what people are shown, and last the arrays that are trained on."""
     encode.save_preprocessor(preprocessor, out)
+    source = str(Path(table.source).resolve()) if Path(table.source).exists() else None
     # json escapes to ASCII: a text may hold lone surrogates, which UTF-8 cannot encode.
-    write_text(out / CONTENT, json.dumps(asdict(content_of(table)), indent=0) + "\n")
+    write_text(out / CONTENT, json.dumps(asdict(content_of(table)) | {"source": source}, indent=0) + "\n")
     arrays = {"x": train.inputs, "y": train.labels, "classes": np.array(table.classes), "ids": np.array(table.ids)}
     if train.cached is not None:
         arrays["x_views"] = train.cached
+    if train.checked is not None:
+        arrays["checked"] = train.checked
     if train.true_labels is not None:
         arrays["y_true"] = train.true_labels
     if test is not None:
@@ -326,6 +338,8 @@ def _compare(
     models = [model, plain.trained.classifier()]
     ours, theirs = (model.predict_proba(inputs).argmax(dim=1).numpy() for model in models)
     report = robust.audit()
+    if dataset.train.checked is not None:
+        report = report.with_checked(dataset.train.known)
     judged = held_out & (labels >= 0)
     measured = gain(ours[judged], theirs[judged], labels[judged])
     clean = None
@@ -333,7 +347,7 @@ def _compare(
         first, second = (model.predict_proba(dataset.test.inputs).argmax(dim=1).numpy() for model in models)
         known = dataset.test.labels >= 0
         clean = gain(first[known], second[known], dataset.test.labels[known])
-    elif true is not None and (known := held_out & (true >= 0)).any():
+    elif true is not None and (known := held_out & (true >= 0)).sum() >= FEWEST_KNOWN:
         clean = gain(ours[known], theirs[known], true[known])
     return FitResult(
         method=method,
