@@ -13,7 +13,7 @@ from pars.errors import UserError
 def command(args: Sequence[str]) -> int:
     parser = Parser(
         prog="pars report",
-        description="One HTML file with everything inside: what was trained, whether it helped, which labels are wrong.",
+        description="One HTML file with all of it: what was trained, whether it helped, which labels are wrong.",
     )
     parser.add_argument("run", type=Path, help="a folder of `pars fit`, or a run's folder")
     parser.add_argument("out", type=Path, help="the file to write, such as report.html")

@@ -5,107 +5,29 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from markupsafe import Markup
 
-from pars import audit, data, report
+from pars import audit, corrections, data, report
 from pars.audit import AuditReport, Content
-from pars.classic import CLASSIC, is_classic_folder
+from pars.classic import is_classic_folder
+from pars.corrections import ReviewedRows
 from pars.errors import UserError
 from pars.fit_folder import JOB, PLAIN, RESULT, ROBUST, ROWS, fit_of
-from pars.html_report.charts import Interval, Line, histogram, interval_chart, line_chart
-from pars.html_report.rows import Rows, ShownRow, printed
-from pars.report import Run, by_stage
+from pars.html_report.charts import Interval, interval_chart
+from pars.html_report.facts import fit_commands, fit_facts, pairs, run_facts, settings
+from pars.html_report.figures import classic_histograms, fit_curves, histograms, run_curves
+from pars.html_report.model import Card, ClassRow, Figure, HeatMap, Page, Suspect
+from pars.html_report.rows import Rows, printed
+from pars.report import Run
 
 MOST_CLASSES = 15  # in the table and the heat map
 MOST_SUSPECTS, FEWEST_SUSPECTS = 100, 10
 Z = 1.96
-UNITS = (("PFLOP", 1e15), ("TFLOP", 1e12), ("GFLOP", 1e9), ("MFLOP", 1e6))
-Groups = list[tuple[str, npt.NDArray[np.bool_], str]]
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A chart with its title, its legend (text and CSS class) and a sentence below."""
-
-    title: str
-    chart: Markup
-    legend: Sequence[tuple[str, str]] = ()
-    caption: str = ""
-
-
-@dataclass(frozen=True)
-class Card:
-    """One of the numbers at the top. tone: "good", "bad" or ""."""
-
-    name: str
-    value: str
-    detail: str
-    tone: str = ""
-
-
-@dataclass(frozen=True)
-class ClassRow:
-    """A class in the table of worst classes; `wrong` is a fraction of its labels."""
-
-    name: str
-    labels: int
-    wrong: float
-    confusion: str
-
-
-@dataclass(frozen=True)
-class HeatMap:
-    """P(given | true) of some classes: names of rows and columns, and cells [row][column]."""
-
-    names: Sequence[str]
-    cells: Sequence[Sequence[float]]
-    left_out: int
-
-
-@dataclass(frozen=True)
-class Suspect:
-    """A row whose label is probably wrong."""
-
-    rank: int
-    row: int
-    id: str
-    given: str
-    suggested: str
-    right: str
-    suggested_prob: str
-    why: str
-    shown: ShownRow
-
-
-@dataclass(frozen=True)
-class Page:
-    """A whole report."""
-
-    title: str
-    subtitle: str
-    cards: Sequence[Card] = ()
-    notes: Sequence[str] = ()  # what is missing, and why; warnings of the audit
-    facts: Sequence[tuple[str, str]] = ()
-    helped: Figure | None = None
-    verdict: str = ""
-    gains: Sequence[tuple[str, str, str, str]] = ()  # labels it is judged by, robust, plain, difference
-    heat: HeatMap | None = None
-    classes: Sequence[ClassRow] = ()
-    suspects: Sequence[Suspect] = ()
-    flagged: int = 0
-    pictures: bool = False  # suspects are shown as a grid of pictures
-    curves: Sequence[Figure] = ()
-    histograms: Sequence[Figure] = ()
-    histogram_groups: str = ""
-    settings: Sequence[tuple[str, Sequence[tuple[str, str]]]] = ()
-    commands: Sequence[str] = ()
 
 
 @dataclass
@@ -142,24 +64,24 @@ def _fit_page(fit: Path, top: int | None) -> Page:
     method = str(job.get("method", "the robust method"))
     title = f"Labels of {fit.resolve().name}"
     verdict, gains, helped = _helped(result, method, same_cost=not classic)
-    rows = _rows_of_fit(fit, draft)
+    rows = _rows_of_fit(fit, found, draft)
     page = Page(
         title=title,
         subtitle=f"{method} compared with plain training" + ("" if classic else " at the same cost"),
-        cards=[*_help_card(result), *_audit_cards(found, None if robust is None else robust)],
-        facts=_fit_facts(fit, job, robust, found, result),
+        cards=[*_help_card(result), *_audit_cards(found, robust)],
+        facts=fit_facts(fit, job, robust, found, result),
         helped=helped,
         verdict=verdict,
         gains=gains,
-        curves=_fit_curves(method, robust, plain),
-        settings=[("fit", _pairs(job)), *([] if robust is None else _settings(robust.config))],
-        commands=_fit_commands(fit, job, result),
+        curves=fit_curves(method, robust, plain),
+        settings=[("fit", pairs(job)), *([] if robust is None else settings(robust.config))],
+        commands=fit_commands(fit, job),
     )
     page = _with_audit(page, found, audit.content_of_run(fit), rows, top)
     if robust is not None:
-        page = replace(page, **_histograms(robust, found))
+        page = replace(page, **histograms(robust, found))
     elif found is not None:
-        page = replace(page, **_classic_histograms(fit / ROBUST, found))
+        page = replace(page, **classic_histograms(fit / ROBUST, found))
     return replace(page, notes=[*draft.notes, *page.notes])
 
 
@@ -177,15 +99,15 @@ def _run_page(path: Path, top: int | None) -> Page:
         title=f"Run {path.resolve().name}",
         subtitle=f"{facts['method']['kind']} on {facts['data']['name']}",
         cards=[*_accuracy_card(run, facts, split), *_audit_cards(found, run)],
-        facts=_run_facts(facts),
+        facts=run_facts(facts),
         verdict="A single run is not compared with plain training; pars fit and pars compare do that.",
-        curves=_run_curves(run),
-        settings=_settings(run.config),
+        curves=run_curves(run),
+        settings=settings(run.config),
         commands=[f"pars train --config {shlex.quote(str(path / 'config.toml'))} --out NEW"],
     )
     rows = Rows() if found is None else _rows_of_run(path, len(found), draft)
     page = _with_audit(page, found, None, rows, top)
-    return replace(page, **_histograms(run, found), notes=[*draft.notes, *page.notes])
+    return replace(page, **histograms(run, found), notes=[*draft.notes, *page.notes])
 
 
 def _audit_of_fit(fit: Path, draft: _Draft) -> AuditReport | None:
@@ -373,206 +295,27 @@ def _heat_map(found: AuditReport) -> HeatMap:
     return HeatMap(names, matrix[np.ix_(chosen, chosen)].tolist(), k - len(chosen))
 
 
-# Curves and histograms
-
-
-def _fit_curves(method: str, robust: Run | None, plain: Run | None) -> list[Figure]:
-    named = [
-        (name, run, css) for name, run, css in ((method, robust, "blue"), ("plain training", plain, "orange")) if run
-    ]
-    figures = []
-    costs = [line["flop"] for _, run, _ in named for line in run.metrics]
-    for split, title in (("test", "Accuracy on right labels"), ("holdout", "Agreement with held-out labels")):
-        measured = [(name, [line for line in run.metrics if split in line], css) for name, run, css in named]
-        measured = [(name, lines, css) for name, lines, css in measured if lines]
-        if not measured or not max(costs, default=0.0):
-            continue
-        unit, scale = _unit(max(costs))
-        lines = [
-            Line(name, [e["flop"] / scale for e in epochs], [e[split]["ema"] for e in epochs], css)
-            for name, epochs, css in measured
-        ]
-        legend = [(f"{line.name}: {line.y[-1]:.1f} % last, {max(line.y):.1f} % best", line.css) for line in lines]
-        chart = line_chart(lines, x_label=f"training cost ({unit})", y_label="%")
-        kept = "" if split == "test" else "Plain training keeps the weights of its best epoch."
-        figures.append(Figure(title, chart, legend, kept))
-    if robust is not None:
-        figures += _selection_figure(robust)
-    return figures
-
-
-def _unit(flop: float) -> tuple[str, float]:
-    """A unit in which so many floating-point operations are a handy number, and how many it has."""
-    return next((unit for unit in UNITS if flop >= 0.1 * unit[1]), UNITS[-1])
-
-
-def _run_curves(run: Run) -> list[Figure]:
-    kinds = (
-        ("test", "ema", "test set, averaged weights", "blue"),
-        ("test", "raw", "test set, raw weights", "sky"),
-        ("holdout", "ema", "held-out given labels, averaged weights", "orange"),
-    )
-    lines = []
-    for split, weights, name, css in kinds:
-        measured = [line for line in run.metrics if split in line]
-        if measured:
-            lines.append(Line(name, [e["epoch"] for e in measured], [e[split][weights] for e in measured], css))
-    figures = []
-    if lines:
-        chart = line_chart(lines, x_label="epoch", y_label="accuracy (%)", ends=_stage_ends(run))
-        figures.append(Figure("Accuracy", chart, [(f"{line.name}: {line.y[-1]:.1f} %", line.css) for line in lines]))
-    return figures + _selection_figure(run)
-
-
-def _selection_figure(run: Run) -> list[Figure]:
-    lines = []
-    for name, words, css in (("raw", "of the labeled batch", "blue"), ("pseudo", "of the self-training batch", "sky")):
-        chosen = [(e["epoch"], e["selection"][name]) for e in run.metrics if name in e["selection"]]
-        shares = [(epoch, 100 * s["selected"] / s["rows"]) for epoch, s in chosen if s["rows"]]
-        if shares:
-            lines.append(Line(words, [epoch for epoch, _ in shares], [share for _, share in shares], css))
-    if not lines:
-        return []
-    chart = line_chart(lines, x_label="epoch", y_label="selected rows (%)", ends=_stage_ends(run))
-    above = "" if run.tau is None else f"Rows whose confidence is above τ = {run.tau:g}."
-    return [Figure("Selected rows", chart, [(line.name, line.css) for line in lines], above)]
-
-
-def _stage_ends(run: Run) -> list[tuple[str, float]]:
-    return [(lines[-1]["stage"], float(lines[-1]["epoch"])) for lines in by_stage(run.metrics)[:-1]]
-
-
-def _groups(n: int, run: Run | None, found: AuditReport | None) -> tuple[Groups, str]:
-    """Rows with right and wrong labels: as known, else as the audit has it."""
-    if run is not None and run.labels.true is not None and run.labels.wrong.any():
-        groups = [("right labels", run.labels.correct, "blue"), ("wrong labels", run.labels.wrong, "orange")]
-        return groups, "Labels are right or wrong by their known truth."
-    if found is not None and len(found) == n:
-        wrong = found.is_label_issue
-        groups = [
-            ("labels likely right", (found.given >= 0) & ~wrong, "blue"),
-            ("labels likely wrong", wrong, "orange"),
-        ]
-        return groups, "Labels are likely wrong where the audit flags them."
-    labeled = np.ones(n, dtype=bool) if run is None else run.labels.labeled
-    return [("all labels", labeled, "blue")], ""
-
-
-def _histograms(run: Run, found: AuditReport | None) -> dict[str, Any]:
-    groups, words = _groups(len(run.labels.given), run, found)
-    legend = [(f"{name} ({int(rows.sum())})", css) for name, rows, css in groups]
-    figures = []
-    for stage, record in run.stages.items():
-        where = f"End of {stage}, epoch {record.epoch}"
-        confidence = histogram(
-            record.confidence, groups, x_label="confidence (highest class probability)", mark=run.tau
-        )
-        figures.append(Figure(f"{where}: confidence", confidence, legend))
-        given = histogram(record.given_label_confidence, groups, x_label="probability of the given label")
-        figures.append(Figure(f"{where}: given label", given, legend))
-    return {"histograms": figures, "histogram_groups": words}
-
-
-def _classic_histograms(folder: Path, found: AuditReport) -> dict[str, Any]:
-    """Of a method without stages: its out-of-fold probabilities."""
-    from pars.classic import load_fit  # torch
-
-    evidence = load_fit(folder).evidence()
-    p, given = evidence["late"], evidence["given"]
-    groups, words = _groups(len(p), None, found)
-    legend = [(f"{name} ({int(rows.sum())})", css) for name, rows, css in groups]
-    confidence = histogram(p.max(axis=1), groups, x_label="confidence (highest class probability)")
-    of_label = histogram(p[np.arange(len(p)), given.clip(0)], groups, x_label="probability of the given label")
-    figures = [Figure("Out-of-fold confidence", confidence, legend), Figure("Given label", of_label, legend)]
-    return {"histograms": figures, "histogram_groups": words}
-
-
-# Facts, settings, commands
-
-
-def _fit_facts(
-    fit: Path, job: Mapping[str, Any], run: Run | None, found: AuditReport | None, result: Mapping[str, Any]
-) -> list[tuple[str, str]]:
-    method = str(job.get("method"))
-    facts = [("folder", str(fit)), ("method", method)]
-    if method in CLASSIC:
-        facts[1] = ("method", f"{method} ({CLASSIC[method].line.title})")
-    if found is not None:
-        facts.append(("rows", f"{len(found)} rows, {found.n_labeled} labeled, {len(found.classes)} classes"))
-    held_out = result.get("held_out")
-    if isinstance(held_out, dict):
-        facts.append(("held out", f"{held_out['rows']} labeled rows, not trained on"))
-    if run is not None:
-        facts += [fact for fact in _run_facts(report.summary(run)) if fact[0] in ("network", "training")]
-    if job.get("encoder"):
-        facts.append(("encoder", str(job["encoder"])))
-    facts.append(("seed", str(job.get("seed"))))
-    return [(name, printed(value, 300)) for name, value in facts]
-
-
-def _run_facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    rows, noise, cost = facts["data"], facts["noise"], facts["cost"]
-    done = f"{facts['epochs']['done']} of {facts['epochs']['planned']} epochs"
-    state = "finished" if facts["finished"] else "not finished"
-    unit, scale = _unit(cost["flop"])
-    spent = ", ".join(f"{stage} {flop / scale:.3g}" for stage, flop in cost["flop_by_stage"].items())
-    flop = f"{cost['flop'] / scale:.3g} {unit}" + (f" ({spent})" if len(cost["flop_by_stage"]) > 1 else "")
-    out = [
-        ("folder", facts["run"]),
-        ("data", f"{rows['name']}: {rows['rows']} rows, {rows['labeled']} labeled, {rows['classes']} classes"),
-        (
-            "noise",
-            "labels as they came" if noise["kind"] == "none" else f"{noise['kind']}, nominal rate {noise['rate']}",
-        ),
-        ("method", str(facts["method"]["kind"])),
-        ("network", str(facts["model"].get("name"))),
-        ("seed", str(facts["seed"])),
-        ("training", f"{done}, {state} · {cost['images']} rows seen, {flop}"),
-    ]
-    return [(name, printed(value, 300)) for name, value in out]
-
-
-def _settings(config: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
-    top = {key: value for key, value in config.items() if not isinstance(value, dict)}
-    tables = {"run": top} | {key: value for key, value in config.items() if isinstance(value, dict)}
-    return [(name, _pairs(table)) for name, table in tables.items()]
-
-
-def _pairs(table: Mapping[str, Any]) -> list[tuple[str, str]]:
-    def words(value: Any) -> str:
-        if isinstance(value, dict):
-            return ", ".join(f"{key} = {item}" for key, item in value.items())
-        return str(value).lower() if isinstance(value, bool) else "–" if value is None else str(value)
-
-    return [(printed(key, 60), printed(words(value), 200)) for key, value in table.items()]
-
-
-def _fit_commands(fit: Path, job: Mapping[str, Any], result: Mapping[str, Any]) -> list[str]:
-    """The command that made the fit, as far as its folder knows it."""
-    words = ["pars", "fit", str(result.get("data") or "DATA")]
-    for name, value in (job.get("columns") or {}).items():
-        words += [f"--{name}", *(map(str, value) if isinstance(value, list) else [str(value)])]
-    for key, flag, default in (("method", "--method", "pars"), ("encoder", "--encoder", None), ("seed", "--seed", 0)):
-        if job.get(key) != default:
-            words += [flag, str(job.get(key))]
-    if job.get("encoded_views"):
-        words += ["--views", str(job["encoded_views"])]
-    return [printed(shlex.join([*words, "--out", str(fit)]), 1000)]
-
-
 # Rows as people know them
 
 
-def _rows_of_fit(fit: Path, draft: _Draft) -> Rows:
+def _rows_of_fit(fit: Path, found: AuditReport | None, draft: _Draft) -> Rows:
     content = audit.content_of_run(fit)
     if content is not None and content.values is not None:
         return Rows("image" if content.kind == "image" else "text", content.values)
     try:
-        inputs = data.arrays(fit / ROWS).train.inputs
+        rows = data.arrays(fit / ROWS).train
+        if rows.is_image:
+            return Rows("pixels", rows.inputs)
+        if found is None or (source := corrections.source_of_fit(fit)) is None:
+            return Rows()
+        reviewed = ReviewedRows(
+            found.classes, found.given, found.suggested, found.label_right_prob, checked=rows.checked
+        )
+        table = corrections.read_source(source, reviewed)
     except (UserError, OSError) as error:
         draft.notes.append(f"Rows are not shown: {error}")
         return Rows()
-    return Rows("pixels", inputs) if inputs.ndim == 4 else Rows()
+    return Rows() if table.columns is None else Rows("columns", columns=table.columns)
 
 
 def _rows_of_run(path: Path, n: int, draft: _Draft) -> Rows:

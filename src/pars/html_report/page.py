@@ -9,7 +9,8 @@ import jinja2
 from pars import __version__
 from pars.errors import UserError
 from pars.files import write_text
-from pars.html_report.content import Page, read_page
+from pars.html_report.content import read_page
+from pars.html_report.model import Page
 
 
 def write_report(path: str | Path, out: str | Path, *, top: int | None = None) -> Path:

@@ -43,7 +43,7 @@ class Rows:
 
     kind: Literal["text", "image", "pixels", "columns", "number"] = "number"
     values: Sequence[str] | npt.NDArray[Any] | None = None
-    columns: Mapping[str, Sequence[Any]] | None = None
+    columns: Mapping[str, Any] | None = None
 
     @property
     def is_picture(self) -> bool:
