@@ -4,6 +4,7 @@ from pars.audit.export import FORMATS, Content, content_of_run, write_audit
 from pars.audit.from_run import audit_run, from_dynamics
 from pars.audit.report import AuditReport, Confusion, Review, explain_row, percent
 from pars.audit.scoring import score
+from pars.audit.suspects import suspects_html, suspects_text
 from pars.audit.verify import VerificationResult, VerificationSample
 
 __all__ = [
@@ -20,5 +21,7 @@ __all__ = [
     "from_dynamics",
     "percent",
     "score",
+    "suspects_html",
+    "suspects_text",
     "write_audit",
 ]

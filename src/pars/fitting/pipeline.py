@@ -24,7 +24,7 @@ from pars.encode import Encoder, EncoderName, Preprocessor
 from pars.engine import RunFolder, resend_interrupt, show_progress
 from pars.errors import EncoderChosenWarning, UserError
 from pars.files import write_atomically, write_text
-from pars.fit_folder import CONTENT, JOB, PLAIN, ROBUST, ROWS
+from pars.fit_folder import AUDIT, CONTENT, JOB, PLAIN, RESULT, ROBUST, ROWS
 from pars.fitting.prediction import Predictor
 from pars.fitting.result import FitResult, gain, noise_corrected
 from pars.fitting.rows import read_rows
@@ -151,7 +151,11 @@ def fit_table(
     show: Progress = show_progress if progress else no_progress
     robust = _train_robust(dataset, settings, None if out is None else out / ROBUST, show)
     plain = _train_plain(robust, settings, None if out is None else out / PLAIN, show)
-    return _compare(robust, plain, settings.method, preprocessor, out)
+    result = _compare(robust, plain, settings.method, preprocessor, content_of(table), out)
+    if out is not None:
+        audit.write_audit(result.audit, out / AUDIT, ["csv"], content=result.content)
+        write_text(out / RESULT, json.dumps({"out": str(out), **result.summary()}, indent=1) + "\n")
+    return result
 
 
 def audit_fit(out: Path) -> AuditReport:
@@ -323,7 +327,12 @@ def _train_plain(
 
 
 def _compare(
-    robust: Training | ClassicTraining, plain: Training, method: str, preprocessor: Preprocessor, out: Path | None
+    robust: Training | ClassicTraining,
+    plain: Training,
+    method: str,
+    preprocessor: Preprocessor,
+    content: Content,
+    out: Path | None,
 ) -> FitResult:
     dataset, held_out = plain.dataset, plain.loaded.held_out
     labels, inputs, true = dataset.train.labels, dataset.train.inputs, dataset.train.true_labels
@@ -362,6 +371,7 @@ def _compare(
         clean_gain=clean,
         selected_checkpoint=selected,
         same_cost=isinstance(robust, Training),
+        content=content,
         out=out,
     )
 

@@ -17,9 +17,9 @@ from pars.audit import AuditReport, Content
 from pars.classic import is_classic_folder
 from pars.corrections import ReviewedRows
 from pars.errors import UserError
-from pars.fit_folder import JOB, PLAIN, RESULT, ROBUST, ROWS, fit_of
+from pars.fit_folder import JOB, PLAIN, RESULT, ROBUST, ROWS, fit_command, fit_of
 from pars.html_report.charts import Interval, interval_chart
-from pars.html_report.facts import fit_commands, fit_facts, pairs, run_facts, settings
+from pars.html_report.facts import fit_facts, pairs, run_facts, settings
 from pars.html_report.figures import classic_histograms, fit_curves, histograms, run_curves
 from pars.html_report.model import Card, ClassRow, Figure, HeatMap, Page, Suspect
 from pars.html_report.rows import Rows, printed
@@ -75,7 +75,7 @@ def _fit_page(fit: Path, top: int | None) -> Page:
         gains=gains,
         curves=fit_curves(method, robust, plain),
         settings=[("fit", pairs(job)), *([] if robust is None else settings(robust.config))],
-        commands=fit_commands(fit, job),
+        commands=[printed(shlex.join(fit_command(fit)), 1000)],
     )
     page = _with_audit(page, found, audit.content_of_run(fit), rows, top)
     if robust is not None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pars import corrections, report
+from pars import report
 from pars.audit import AuditReport
 from pars.classic import CLASSIC
 from pars.html_report.figures import unit_of
@@ -70,17 +69,3 @@ def pairs(table: Mapping[str, Any]) -> list[tuple[str, str]]:
         return str(value).lower() if isinstance(value, bool) else "–" if value is None else str(value)
 
     return [(printed(key, 60), printed(words(value), 200)) for key, value in table.items()]
-
-
-def fit_commands(fit: Path, job: Mapping[str, Any]) -> list[str]:
-    """The command that made the fit, as far as its folder knows it."""
-    source = corrections.source_of_fit(fit)
-    words = ["pars", "fit", "DATA" if source is None else str(source.path)]
-    for name, value in (job.get("columns") or {}).items():
-        words += [f"--{name}", *(map(str, value) if isinstance(value, list) else [str(value)])]
-    for key, flag, default in (("method", "--method", "pars"), ("encoder", "--encoder", None), ("seed", "--seed", 0)):
-        if job.get(key) != default:
-            words += [flag, str(job.get(key))]
-    if job.get("encoded_views"):
-        words += ["--views", str(job["encoded_views"])]
-    return [printed(shlex.join([*words, "--out", str(fit)]), 1000)]
