@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from html import escape
 from itertools import combinations
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from pars.audit.calibration import Floats, Integers
 from pars.audit.check import Array
+from pars.audit.suspects import suspects_html, suspects_text
 from pars.audit.verify import VerificationSample, draw_sample
 from pars.errors import UserError
 
@@ -54,7 +57,7 @@ class Review:
         return len(self.rows)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AuditReport:
     """The audit of n rows and K classes.
 
@@ -180,6 +183,33 @@ class AuditReport:
         """Return n rows for people to check. Their answers give a noise rate with a confidence interval."""
         return draw_sample(self.label_right_prob, n, seed)
 
+    def __repr__(self) -> str:
+        return (
+            f"<AuditReport of {len(self)} rows and {len(self.classes)} classes: {100 * self.noise_rate:.1f} % of the "
+            f"labels are wrong (estimate), {int(self.is_label_issue.sum())} are flagged>"
+        )
+
+    def __str__(self) -> str:
+        return f"{self!r}\n{suspects_text(self)}" if self.is_label_issue.any() else repr(self)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the estimate, and the most suspect rows."""
+        return f"<p>{escape(repr(self)[1:-1])}</p>{suspects_html(self)}"
+
+    def to_frame(self, library: Literal["pandas", "polars"] | None = None) -> Any:
+        """Return the columns of audit.csv as a data frame, most suspect rows first; `index` is the row number.
+
+        library: by default pandas, or polars where pandas is not installed.
+        """
+        from pars.audit.export import columns  # which imports this module
+
+        for name in ("pandas", "polars") if library is None else (library,):
+            try:
+                return importlib.import_module(name).DataFrame(columns(self))
+            except ImportError:
+                continue
+        raise UserError(f"to_frame needs {library or 'pandas or polars'}: pip install {library or 'pandas'}")
+
     def summary(self) -> dict[str, Any]:
         """Return the estimates for the data set as JSON values."""
         review = self.review()
@@ -192,8 +222,8 @@ class AuditReport:
             "noise_rate_low": self.noise_rate_low,
             "noise_rate_high": self.noise_rate_high,
             "estimators": dict(self.estimators),
-            "label_issues": len(review),
-            "expected_precision": None if not len(review) else review.expected_precision,
+            "label_issues": len(review.rows),
+            "expected_precision": None if not len(review.rows) else review.expected_precision,
             "expected_recall": review.expected_recall,
             "transition_matrix": self.transition_matrix.tolist(),
             "class_noise": [

@@ -6,22 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Group
-from rich.table import Table
-from rich.text import Text
-
 from pars import audit
 from pars.classic import is_classic_folder
 from pars.cli.flags import Parser, add_json_flag
 from pars.cli.output import printable, say, show
+from pars.cli.suspects import APPLY_HELP, apply_rule, next_steps, rule
 from pars.errors import UserError
 from pars.files import expanded
-from pars.fit_folder import run_of
+from pars.fit_folder import ROBUST, fit_of, run_of
 
 if TYPE_CHECKING:
     from pars.audit import AuditReport, Content
-
-SHOWN = 20
 
 
 def command(args: Sequence[str]) -> int:
@@ -36,11 +31,12 @@ def command(args: Sequence[str]) -> int:
         "--top",
         type=int,
         metavar="N",
-        help="rows to show and to export for annotators (default: the flagged ones)",
+        help="rows to show and to export for annotators (default: the flagged ones; ten are shown)",
     )
     parser.add_argument(
         "--neighbors", action="store_true", help="ask each row's nearest neighbors, too; needs the run's data"
     )
+    parser.add_argument("--apply", metavar="above=P", type=rule, help=APPLY_HELP)
     add_json_flag(parser)
     options = parser.parse_args(args)
     if options.top is not None and options.top < 1:
@@ -51,22 +47,28 @@ def command(args: Sequence[str]) -> int:
     folder = options.out or options.run / "audit"
     for path in audit.write_audit(report, folder, formats, top=options.top, content=content):
         say(f"wrote {path}")
-    show(options.json, as_json(report, options.top, content), lambda: overview(report, options.top or SHOWN, content))
+    fit = fit_of(options.run)
+    ending = [overview(report, options.top, content)]
+    if options.apply is not None:
+        ending.append(apply_rule(report, content, options.run, folder, options.apply))
+    ending.append(next_steps(options.run if fit is None else fit, is_fit=fit is not None))
+    show(options.json, as_json(report, options.top, content), lambda: "\n".join(ending))
     return 0
 
 
 def report_of(path: Path, neighbors: bool) -> AuditReport:
     """Of a run, or of a fit as `pars fit` itself audits it."""
     folder = run_of(path)
+    fit = fit_of(path)
     if neighbors and not is_classic_folder(folder):
         from pars import run  # torch
 
         return audit.audit_run(folder, features=run.row_features(folder))
-    if folder == path:
-        return audit.audit_run(path)
+    if fit is None or folder.resolve() != (fit / ROBUST).resolve():
+        return audit.audit_run(folder)
     from pars import fitting  # torch
 
-    return fitting.audit_fit(path)
+    return fitting.audit_fit(fit)
 
 
 def as_json(report: AuditReport, top: int | None, content: Content | None = None) -> dict[str, Any]:
@@ -84,7 +86,7 @@ def as_json(report: AuditReport, top: int | None, content: Content | None = None
     return report.summary() | {"suspects": suspects}
 
 
-def overview(report: AuditReport, top: int, content: Content | None = None) -> Group:
+def overview(report: AuditReport, top: int | None, content: Content | None = None) -> str:
     """The whole in a few lines, then the most suspect rows."""
     review = report.review()
     rate = f"{100 * report.noise_rate:.1f} %"
@@ -98,23 +100,9 @@ def overview(report: AuditReport, top: int, content: Content | None = None) -> G
         lines.append(f"Most confused: {', '.join(pairs)}")
     lines += [f"warning: {shortened(words, end=False, most=1000)}" for words in report.warnings]
     lines.append("Check flagged rows before you delete them. Never drop flagged rows of a test set unchecked.")
-    return Group(*(Text(line) for line in lines), suspects_table(report, top, content))
-
-
-def suspects_table(report: AuditReport, top: int, content: Content | None = None) -> Table:
-    table = Table(title="\nmost suspect", title_justify="left", title_style="bold", box=None)
-    shown = () if content is None or content.values is None else (content.kind,)
-    for title in ("row", "given", "suggested", "right", "why", *shown):
-        table.add_column(title, justify="right" if title in ("row", "right") else "left", overflow="fold")
-    for row in report.suspects[:top]:
-        given, suggested = name(report.classes[report.given[row]]), name(report.classes[report.suggested[row]])
-        right = f"{100 * report.label_right_prob[row]:.1f} %"
-        named = {} if content is None else content.named(row)
-        what = [Text(shortened(value, end=kind == "image")) for kind, value in named.items()]
-        table.add_row(
-            str(row), Text(given), Text(suggested), right, Text(shortened(report.why[row], end=False, most=400)), *what
-        )
-    return table
+    if len(review) or top is not None:
+        lines.append(audit.suspects_text(report, top, content))
+    return "\n".join(lines)
 
 
 def name(label: str) -> str:

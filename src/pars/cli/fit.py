@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pars import audit, fitting, methods
+from pars import fitting, methods
+from pars.audit import suspects_text
 from pars.classic import CLASSIC
 from pars.cli.flags import Parser, add_json_flag, add_table_flags, table_options
 from pars.cli.output import printable, say, show
+from pars.cli.suspects import APPLY_HELP, apply_rule, next_steps, rule
 from pars.data import Table, with_checked_labels
 from pars.engine import Interrupted
-from pars.files import expanded, write_text
-from pars.fit_folder import AUDIT, RESULT
+from pars.files import expanded
+from pars.fit_folder import AUDIT
 
 if TYPE_CHECKING:
     from pars.fitting import FitSettings
@@ -44,6 +45,7 @@ def command(args: Sequence[str]) -> int:
     parser.add_argument(
         "--labels", metavar="FILE", help="labels.csv of a review: corrected labels, and rows to leave out"
     )
+    parser.add_argument("--apply", metavar="above=P", type=rule, help=APPLY_HELP)
     parser.add_argument("--test", metavar="FILE", help="a second table with right labels and the same columns")
     parser.add_argument(
         "--no-baseline",
@@ -65,10 +67,17 @@ def command(args: Sequence[str]) -> int:
     except Interrupted as stop:
         say(STOPPED)
         return stop.exit_code
-    files = audit.write_audit(found.audit, options.out / AUDIT, ["csv"], content=fitting.content_of(table))
-    result = {"out": str(options.out), **found.summary()}
-    write_text(options.out / RESULT, json.dumps(result, indent=1) + "\n")
-    show(options.json, result, lambda: f"{found}\nEvery label with its suggestion: {files[0]}")
+    applied = None
+    if options.apply is not None:
+        applied = apply_rule(found.audit, found.content, options.out, options.out / AUDIT, options.apply)
+    ending = [
+        str(found),
+        *([suspects_text(found.audit, content=found.content)] if found.audit.is_label_issue.any() else []),
+        f"Every label with its suggestion: {options.out / AUDIT / 'audit.csv'}",
+        *([] if applied is None else [applied]),
+        next_steps(options.out, is_fit=True),
+    ]
+    show(options.json, {"out": str(options.out), **found.summary()}, lambda: "\n".join(ending))
     return 0
 
 

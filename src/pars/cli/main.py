@@ -23,6 +23,7 @@ COMMANDS = {
     "predict": "labels and confidences for rows, as CSV",
     "audit": "which labels of a run's data are wrong, and what they should be; writes the list",
     "review": "look at suspect labels in the browser and fix them; writes your corrected table",
+    "report": "one HTML file that says all of it: whether it helped, wrong labels, curves, settings",
     "inspect": "what a run trained, its curves and its selection; writes the plots",
     "encode": "frozen features of texts and images, with views of every row, to train on",
     "methods": "list the methods: papers, requirements, relative cost",

@@ -169,7 +169,11 @@ def fit_table(
     plain = None
     if settings.baseline:
         plain = _train_plain(robust, settings, None if out is None else out / PLAIN, show)
-    return _compare(robust, plain, held_out, settings.method, preprocessor, out)
+    result = _compare(robust, plain, held_out, settings.method, preprocessor, content_of(table), out)
+    if out is not None:
+        audit.write_audit(result.audit, out / AUDIT, ["csv"], content=result.content)
+        write_text(out / RESULT, json.dumps({"out": str(out), **result.summary()}, indent=1) + "\n")
+    return result
 
 
 def audit_fit(out: Path) -> AuditReport:
@@ -366,6 +370,7 @@ def _compare(
     held_out: npt.NDArray[np.bool_],
     method: str,
     preprocessor: Preprocessor,
+    content: Content,
     out: Path | None,
 ) -> FitResult:
     """The result of a fit; without plain training there is nothing to compare with."""
@@ -410,6 +415,7 @@ def _compare(
         clean_gain=clean,
         selected_checkpoint=selected,
         same_cost=isinstance(robust, Training),
+        content=content,
         out=out,
     )
 

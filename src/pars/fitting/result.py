@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from pars.audit import AuditReport
+from pars.audit import AuditReport, Content, suspects_html
 from pars.fitting.prediction import Predictor
 
 Labels = npt.NDArray[np.int64]
@@ -81,7 +82,7 @@ def noise_corrected(measured: Gain, noise_rate: float, n_classes: int) -> Gain |
     return Gain(measured.rows, robust, plain, robust - plain, low, high)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FitResult:
     """A robust classifier, the audit of its labels, and its comparison with plain training at the same cost.
 
@@ -100,6 +101,7 @@ class FitResult:
     corrected_gain: Gain | None  # the estimate for right labels; None where the labels are too noisy
     clean_gain: Gain | None  # measured on right labels, where some are known
     selected_checkpoint: dict[str, Any] | None  # stage and epoch of the weights, where they are not the last
+    content: Content | None = None  # texts or files of the rows, for people
     out: Path | None = None
     same_cost: bool = True  # whether plain training cost as much; it cannot where `method` has no network
 
@@ -135,13 +137,28 @@ class FitResult:
             "labels": self.audit.summary(),
         }
 
+    def __repr__(self) -> str:
+        g = self.held_out_gain if self.clean_gain is None else self.clean_gain
+        compared = "not compared with plain training"
+        if g is not None:
+            interval = f"95 % interval {100 * g.low:+.1f} to {100 * g.high:+.1f}"
+            compared = f"{self.verdict} ({100 * g.gain:+.1f} points against plain training, {interval})"
+        return (
+            f"<FitResult of {self.method} on {len(self.held_out)} rows: {compared}, "
+            f"{100 * self.audit.noise_rate:.1f} % of the labels are wrong (estimate)>"
+        )
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what `print` says, and the most suspect rows."""
+        return f"<pre>{escape(str(self))}</pre>{suspects_html(self.audit, content=self.content)}"
+
     def __str__(self) -> str:
         report, review = self.audit, self.audit.review()
         low, high = 100 * report.noise_rate_low, 100 * report.noise_rate_high
         flagged = "None is flagged as wrong."
-        if len(review):
+        if len(review.rows):
             precision = f"{100 * review.expected_precision:.0f} %"
-            flagged = f"{len(review)} are flagged as wrong; expect {precision} of them to be."
+            flagged = f"{len(review.rows)} are flagged as wrong; expect {precision} of them to be."
         lines = [
             f"Estimated noise rate: {100 * report.noise_rate:.1f} % of {report.n_labeled} labels "
             f"(plausible range {low:.1f} to {high:.1f} %).",

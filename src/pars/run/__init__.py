@@ -10,7 +10,7 @@ from pars.run.toml import overlay, plain
 from pars.run.toml import read as read_toml
 
 if TYPE_CHECKING:
-    from pars.run.classifier import Classifier, load_run, row_features
+    from pars.run.classifier import Classifier, load_run, row_features, training_inputs
     from pars.run.comparison import ComparedRun, check_comparison, check_runs, train_all, write_comparison
     from pars.run.lr_search import search_learning_rates
     from pars.run.plans import differences
@@ -46,13 +46,14 @@ __all__ = [
     "train",
     "train_all",
     "train_or_resume",
+    "training_inputs",
     "write_comparison",
 ]
 
 import_lazily(
     __name__,
     {
-        "pars.run.classifier": "Classifier, load_run, row_features",
+        "pars.run.classifier": "Classifier, load_run, row_features, training_inputs",
         "pars.run.comparison": "ComparedRun, check_comparison, check_runs, train_all, write_comparison",
         "pars.run.lr_search": "search_learning_rates",
         "pars.run.plans": "differences",
