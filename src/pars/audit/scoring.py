@@ -77,7 +77,7 @@ def _build_report(
 ) -> AuditReport:
     n, n_classes = posterior.calibrated.shape
     labels, n_choices = given.numbers, min(CHOICES, n_classes)
-    right, odds = np.full(n, np.nan), np.full(n, np.nan)
+    right = posterior.right
     choices, choice_probs = np.zeros((n, n_choices), np.int64), np.zeros((n, n_choices))
     joint = np.zeros((n_classes, n_classes))  # expected rows [true, given]
     size = max(1, CELLS // n_classes)  # rows whose probabilities fit in memory
@@ -86,19 +86,14 @@ def _build_report(
         q = posterior.probabilities(part)
         choices[part], choice_probs[part] = _top_k(q, n_choices)
         own = np.flatnonzero(labels[part] >= 0)
-        of_label = q[own, labels[part][own]]
-        q_others = q[own].copy()
-        q_others[np.arange(len(own)), labels[part][own]] = 0
-        at = own + part.start
-        right[at] = of_label
-        odds[at] = np.log(np.maximum(of_label, 1e-300)) - np.log(np.maximum(q_others.sum(axis=1), 1e-300))
-        joint += sums_by(labels[at], q[own], n_classes).T
+        joint += sums_by(labels[part][own], q[own], n_classes).T
     labeled = labels >= 0
     rate = float(1 - right[labeled].mean())
     estimates = {"posterior": rate, **_noise_rates(posterior, predicted, views), **more}
     low, high = plausible_range(estimates, int(labeled.sum()))
-    rank, of_labeled = np.zeros(n, np.int64), np.flatnonzero(labeled)  # ties of the odds are broken by the margin
-    rank[of_labeled[np.lexsort((posterior.margin[labeled], odds[labeled]))]] = np.arange(1, len(of_labeled) + 1)
+    rank, of_labeled = np.zeros(n, np.int64), np.flatnonzero(labeled)  # ties of the score are broken by the margin
+    order = np.lexsort((posterior.margin[labeled], posterior.score[labeled], right[labeled]))
+    rank[of_labeled[order]] = np.arange(1, len(of_labeled) + 1)
     true_rows = joint.sum(axis=1, keepdims=True)
     transition = (joint + 1e-9 * np.eye(n_classes)) / (true_rows + 1e-9)
     class_rows = joint.sum(axis=0)
