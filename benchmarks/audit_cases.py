@@ -111,7 +111,7 @@ def _weak(whole: Callable[[], Case], n: int, degradation: tuple[float, float], k
 def _uneven(whole: Callable[[], Case], key: str, draw: int) -> Case:
     """Class k has 0.7^k of the rows of class 0: 24 to 1. A model of such rows would know it."""
     case, rng = whole(), _rng(key, draw)
-    kept = np.flatnonzero(rng.random(len(case.p)) < 0.7 ** case.true)
+    kept = np.flatnonzero(rng.random(len(case.p)) < 0.7**case.true)
     found = _rows(case, rng.permutation(kept)[:2000])
     p = found.p * np.bincount(found.given, minlength=found.p.shape[1])
     return Case(p / p.sum(axis=1, keepdims=True), found.given, found.true)
@@ -235,8 +235,6 @@ def _cifar(files: Files, classes: int, column: str, draw: int) -> FeatureSet:
     with np.load(files.features / f"cifar{classes}-lite0.npz") as arrays:
         n = len(arrays["x"])
         x, true = arrays["x"], arrays["y"].astype(np.int64)
-    people = data.human_labels(
-        files.root / f"CIFAR-{classes}_human.pt", column, true_labels=true, n_classes=classes
-    )
+    people = data.human_labels(files.root / f"CIFAR-{classes}_human.pt", column, true_labels=true, n_classes=classes)
     rows = np.random.default_rng(draw).permutation(n)[:3000]
     return x[rows].astype(np.float32), people[rows], true[rows]

@@ -4,8 +4,7 @@
     … --draws 5      fewer draws of each cell     … --show   only print what is there     … --work DIR   folds, cached
 
 Cells are those of benchmarks/audit_cases.py. Every score gets the same probabilities and labels; true labels only
-judge. cleanlab's scores are written here from their formulas (tests/test_benchmarks.py compares them with hand-made
-numbers). One line of JSON per cell and draw in results/audit-small.jsonl.
+judge. cleanlab's scores are written here from their formulas. One line of JSON per cell and draw in results/audit-small.jsonl.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ def judge(case: Case) -> dict[str, Any]:
             "low": round(report.noise_rate_low, 4),
             "high": round(report.noise_rate_high, 4),
         },
-        "can_judge": getattr(report, "can_judge", None),
+        "can_judge": report.can_judge,
         "suggestions_right": round(float(suggested[flagged].mean()), 4) if flagged.any() else None,
         "predictions_right": round(float(predicted[flagged].mean()), 4) if flagged.any() else None,
     }
@@ -142,7 +141,7 @@ def main() -> None:
         warnings.simplefilter("ignore")
         files = Files(options.oof, options.text, options.features, options.root)
         have = {(line["cell"], line["draw"]) for line in read()}
-        for cell in (*from_features(files, options.work), *published(files)):
+        for cell in (*published(files), *from_features(files, options.work)):
             for draw in range(min(options.draws, cell.draws)):
                 if (cell.name, draw) in have:
                     continue

@@ -80,12 +80,12 @@ class Posterior:
         """Return g: class probabilities of some rows without their labels."""
         return softmax(self.noise.denoise(self.calibrated[rows], self.difficulty[rows]), self.tau)
 
-    def probabilities(self, rows: slice) -> Floats:
-        """Return q: the posterior of some rows given their labels; g for unlabeled rows.
+    def given_labels(self, clean: Floats, rows: slice) -> Floats:
+        """Return q: the posterior of some rows from their g, given their labels; g for unlabeled rows.
 
         The probability of the label is `right`; the others share the rest as Bayes' rule has it.
         """
-        q = self.clean(rows)
+        q = clean.copy()
         own = np.flatnonzero(self.labels[rows] >= 0)
         labels = self.labels[rows][own]
         q[own] *= self.noise.likelihood(self.difficulty[rows][own], labels)
@@ -168,6 +168,8 @@ def fit_posterior(log_p: Floats, labels: Integers) -> Posterior:
         agreement = float((calibrated[rows].argmax(axis=1) == labels[rows]).mean())
         noise, tau = data.fit(rows, sharpness, max(expected_accuracy(found), agreement))
         of_rows = data.log_odds(rows, noise, tau)
+    right = np.full((2, len(labels)), np.nan)
+    right[:, rows] = score, in_order_of(score, 1 / (1 + np.exp(-np.clip(of_rows, -700, 700))))
     return Posterior(
         labels,
         calibrated,
@@ -179,16 +181,10 @@ def fit_posterior(log_p: Floats, labels: Integers) -> Posterior:
         tau,
         overlap=found,
         model_weight=weight,
-        score=_of_all(score, rows, len(labels)),
-        right=_of_all(in_order_of(score, 1 / (1 + np.exp(-np.clip(of_rows, -700, 700)))), rows, len(labels)),
+        score=right[0],
+        right=right[1],
         sharp_rate=float(1 - (1 / (1 + np.exp(-np.clip(sharp, -700, 700)))).mean()),
     )
-
-
-def _of_all(values: Floats, rows: Integers, n: int) -> Floats:
-    out = np.full(n, np.nan)
-    out[rows] = values
-    return out
 
 
 def overlap(log_p: Floats) -> float:
