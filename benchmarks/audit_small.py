@@ -4,7 +4,8 @@
     … --draws 5      fewer draws of each cell     … --show   only print what is there     … --work DIR   folds, cached
 
 Cells are those of benchmarks/audit_cases.py. Every score gets the same probabilities and labels; true labels only
-judge. cleanlab's scores are written here from their formulas. One line of JSON per cell and draw in results/audit-small.jsonl.
+judge. cleanlab's scores are written here from their formulas. One line of JSON per cell and draw in
+results/audit-small.jsonl.
 """
 
 from __future__ import annotations
