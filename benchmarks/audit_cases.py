@@ -174,7 +174,8 @@ def five_folds(x: npt.NDArray[np.float32], given: Labels, *, seed: int = 0) -> F
     model = make_pipeline(StandardScaler(), LogisticRegression(C=0.01, max_iter=200))
     folds = StratifiedKFold(5, shuffle=True, random_state=seed)
     found: Floats = cross_val_predict(model, x, given, cv=folds, method="predict_proba").astype(np.float64)
-    return found / found.sum(axis=1, keepdims=True)
+    found /= found.sum(axis=1, keepdims=True)
+    return found
 
 
 def flipped(true: Labels, rate: float, seed: int) -> Labels:
@@ -191,7 +192,8 @@ def _semeval(text: Path, draw: int) -> FeatureSet:
     with (text / "semeval_llm" / "train.csv").open(newline="", encoding="utf-8") as file:
         lines = [line for line in csv.DictReader(file) if int(line["noisy_label"]) >= 0]
     x = _encoded([line["original_sent"] for line in lines])
-    return (x, *numbered([line["noisy_label"] for line in lines], [line["true_label"] for line in lines]))
+    given, true = numbered([line["noisy_label"] for line in lines], [line["true_label"] for line in lines])
+    return x, given, true
 
 
 def _hausa(at: Sources, draw: int) -> FeatureSet:

@@ -1,7 +1,7 @@
 """Seconds of an audit beside those of cleanlab's usual preparation, five folds of logistic regression.
 
     python benchmarks/audit_speed.py --json                        # rows that are made, a few minutes
-    python benchmarks/audit_speed.py --features cifar10-lite0.npz  # the first 10 000 rows, a fifth of the labels flipped
+    python benchmarks/audit_speed.py --features cifar10-lite0.npz  # its first 10 000 rows, 20 % flipped
 
 10 000 rows with 1 280 features and 10 classes. CPU seconds of one process with one thread, in turns:
 
@@ -90,7 +90,10 @@ def main() -> None:
             quality = parts[name](x, given)
             times.append(round(time.process_time() - begun, 2))
             found[name] = ranking(given != true, quality)
-    line: dict[str, Any] = {"rows": "made" if options.features is None else options.features.name, "cpu_seconds": seconds}
+    line: dict[str, Any] = {
+        "rows": "made" if options.features is None else options.features.name,
+        "cpu_seconds": seconds,
+    }
     line |= {
         f"{name}_ratio": round(statistics.median(times) / statistics.median(seconds["folds"]), 3)
         for name, times in seconds.items()

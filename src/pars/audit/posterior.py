@@ -17,7 +17,7 @@ Two things limit what step 2 assumes.
 *How many labels are wrong.* Confident rows are certain only if the classes are apart. `overlap` measures that without
 labels: where prediction margins are as often near zero as anywhere, classes overlap or the network is weak. The more
 they do, the nearer the temperatures of steps 2 and 4 are to those at which g is as confident as a network with such
-margins is accurate (`expected_accuracy`).
+margins is accurate (`Posterior.accuracies`).
 
 *In which order.* The noise model is fitted to each half of the rows. Where the halves disagree about how to correct
 plain self-confidence, the data do not support the correction: `model_weight` shrinks it (`combined_score`).
@@ -71,6 +71,7 @@ class Posterior:
     noise: NoiseModel
     tau: float
     overlap: float  # of the classes, as this network sees them
+    accuracies: Floats  # [3] to expect of a network with such an overlap; one standard error less, and more
     model_weight: float  # 0..1: of the noise model in the ranking; the rest is self-confidence
     score: Floats  # [n] low = suspect; nan = unlabeled
     right: Floats  # [n] probability that the label is right, in the order of `score`; nan = unlabeled
@@ -162,11 +163,13 @@ def fit_posterior(log_p: Floats, labels: Integers) -> Posterior:
     weight = MOST_WEIGHT * float(np.sqrt(split_half_agreement(data, rows, self_confidence)))
     score = combined_score(sharp, self_confidence, weight)
     found = overlap(log_p)
+    log_odds = ACCURACY_LOG_ODDS + ACCURACY_SLOPE * found + ACCURACY_ERROR * np.array([0.0, -1.0, 1.0])
+    accuracies: Floats = 1 / (1 + np.exp(-np.clip(log_odds, -30, 30)))
     sharpness = float(np.clip((OVERLAPPING - found) / (OVERLAPPING - APART), LEAST_SHARPNESS, 1))
     of_rows = sharp
     if sharpness < 1:
         agreement = float((calibrated[rows].argmax(axis=1) == labels[rows]).mean())
-        noise, tau = data.fit(rows, sharpness, max(expected_accuracy(found), agreement))
+        noise, tau = data.fit(rows, sharpness, max(float(accuracies[0]), agreement))
         of_rows = data.log_odds(rows, noise, tau)
     right = np.full((2, len(labels)), np.nan)
     right[:, rows] = score, in_order_of(score, 1 / (1 + np.exp(-np.clip(of_rows, -700, 700))))
@@ -180,6 +183,7 @@ def fit_posterior(log_p: Floats, labels: Integers) -> Posterior:
         noise,
         tau,
         overlap=found,
+        accuracies=accuracies,
         model_weight=weight,
         score=right[0],
         right=right[1],
@@ -201,12 +205,6 @@ def overlap(log_p: Floats) -> float:
     """
     margins = prediction_margin(log_p)
     return float(margins.std() / max(float(margins.mean()), 1e-12))
-
-
-def expected_accuracy(found: float, errors: float = 0.0) -> float:
-    """Return the accuracy to expect of a network with such an overlap, plus some standard errors."""
-    log_odds = ACCURACY_LOG_ODDS + ACCURACY_SLOPE * found + errors * ACCURACY_ERROR
-    return float(1 / (1 + np.exp(-np.clip(log_odds, -30, 30))))
 
 
 def in_order_of(score: Floats, values: Floats) -> Floats:
@@ -269,11 +267,9 @@ def clean_temperature(calibrated: Floats, labels: Integers, difficulty: Floats, 
     some = subsample(np.flatnonzero(labels >= 0), calibrated.shape[1])
     logits = noise.denoise(calibrated[some], difficulty[some])
     likelihood = noise.likelihood(difficulty[some], labels[some])
-
-    def value(tau: float) -> float:
-        return float(np.log((softmax(logits, tau) * likelihood).sum(axis=1) + 1e-300).mean())
-
-    likeliest = best_temperature(value, low=0.02, high=1.0)
+    likeliest = best_temperature(
+        lambda tau: float(np.log((softmax(logits, tau) * likelihood).sum(axis=1) + 1e-300).mean()), low=0.02, high=1.0
+    )
     accuracy = estimated_accuracy(logits, labels[some], difficulty[some], noise)
     matched = temperature_for_confidence(logits, accuracy)
     return float(np.sqrt(likeliest * matched))

@@ -199,7 +199,7 @@ class AuditReport:
             "expected_precision_low": None if not len(review) else review.expected_precision_low,
             "expected_precision_high": None if not len(review) else review.expected_precision_high,
             "expected_recall": review.expected_recall,
-            "can_judge": self.can_judge,
+            "can_judge": not self.reason,
             "reason": self.reason,
             "ambiguous": int(self.is_ambiguous.sum()),
             "transition_matrix": self.transition_matrix.tolist(),

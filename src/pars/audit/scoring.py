@@ -11,7 +11,7 @@ from pars import seeds
 from pars.audit.calibration import Floats, Integers, calibrate, log_probabilities, subsample, sums_by
 from pars.audit.check import Array, GivenLabels, check_labels, check_probabilities, check_shape
 from pars.audit.noise_model import dawid_skene, plausible_range, transition_em
-from pars.audit.posterior import Posterior, expected_accuracy, fit_posterior
+from pars.audit.posterior import Posterior, fit_posterior
 from pars.audit.report import AuditReport, Confusion, find_warnings
 
 CHOICES = 5  # classes reported per row
@@ -70,10 +70,10 @@ def score(
             given.numbers >= 0, votes[np.arange(len(p)), np.maximum(given.numbers, 0)], np.nan
         )
     posterior = fit_posterior(log_probabilities(p), given.numbers)
-    rows, own = np.arange(len(p)), np.maximum(given.numbers, 0)
+    at, own = np.arange(len(p)), np.maximum(given.numbers, 0)
     others = np.array(p, dtype=np.float64)
-    others[rows, own] = -np.inf
-    self_confidence = p[rows, own].astype(np.float64)
+    others[at, own] = -np.inf
+    self_confidence = p[at, own].astype(np.float64)
     named = {
         "self_confidence": self_confidence,
         "normalized_margin": (self_confidence - others.max(axis=1) + 1) / 2,
@@ -108,7 +108,11 @@ def _build_report(
         clean = posterior.clean(part)
         ambiguous[part] = clean.max(axis=1) < CLEAR
         q = posterior.given_labels(clean, part)
-        choices[part], choice_probs[part] = _top_k(q, n_choices)
+        some = np.argpartition(-q, n_choices - 1, axis=1)[:, :n_choices]
+        values = np.take_along_axis(q, some, axis=1)
+        largest_first = np.argsort(-values, axis=1, kind="stable")
+        choices[part] = np.take_along_axis(some, largest_first, axis=1)
+        choice_probs[part] = np.take_along_axis(values, largest_first, axis=1)
         own = np.flatnonzero(labels[part] >= 0)
         joint += sums_by(labels[part][own], q[own], n_classes).T
     labeled = labels >= 0
@@ -173,14 +177,9 @@ def why_not(posterior: Posterior, labels: Integers, unseen: Floats | None) -> st
     log_p, rows = posterior.calibrated, np.flatnonzero(labels >= 0)
     if unseen is not None:
         rows = rows[np.isfinite(unseen[rows]).all(axis=1)]
-        log_p = (
-            calibrate(
-                log_probabilities(np.nan_to_num(unseen, nan=1 / n_classes)),
-                np.where(np.isin(np.arange(len(labels)), rows), labels, -1),
-            )
-            if len(rows)
-            else log_p
-        )
+        if len(rows):
+            log_p = np.zeros_like(log_p)
+            log_p[rows] = calibrate(log_probabilities(unseen[rows]), labels[rows])
     own = labels[rows]
     shares = (np.bincount(own, minlength=n_classes) + 1) / (len(own) + n_classes)
     gain = log_p[rows, own] - np.log(shares[own])
@@ -189,14 +188,6 @@ def why_not(posterior: Posterior, labels: Integers, unseen: Floats | None) -> st
     if posterior.overlap >= (TWO_CLASSES_OVERLAP if n_classes == 2 else CLASSES_OVERLAP):
         return "classes overlap or the classifier is weak, so rows that disagree may be ambiguous and not wrong"
     return ""
-
-
-def _top_k(q: Floats, count: int) -> tuple[Integers, Floats]:
-    """Columns and values of the largest entries of each row, largest first."""
-    some = np.argpartition(-q, count - 1, axis=1)[:, :count]
-    values = np.take_along_axis(q, some, axis=1)
-    order = np.argsort(-values, axis=1, kind="stable")
-    return np.take_along_axis(some, order, axis=1), np.take_along_axis(values, order, axis=1)
 
 
 def _noise_rates(posterior: Posterior, predicted: Integers, views: Mapping[str, Integers]) -> dict[str, float]:
@@ -210,12 +201,10 @@ def _noise_rates(posterior: Posterior, predicted: Integers, views: Mapping[str, 
         "confident": float((posterior.confident[rows] & disagrees & (predicted[rows] != labels)).mean()),
     }
     # A network with such margins has about this accuracy; what is left of its disagreement is noise.
-    n_classes, agreement = (
-        posterior.calibrated.shape[1],
-        float((posterior.calibrated[rows].argmax(axis=1) == labels).mean()),
-    )
-    for name, errors in (("separation", 0.0), ("separation_low", -1.0), ("separation_high", 1.0)):
-        accuracy = max(expected_accuracy(posterior.overlap, errors), agreement, 1.5 / n_classes)
+    n_classes = posterior.calibrated.shape[1]
+    agreement = float((posterior.calibrated[rows].argmax(axis=1) == labels).mean())
+    for name, value in zip(("separation", "separation_low", "separation_high"), posterior.accuracies, strict=True):
+        accuracy = max(float(value), agreement, 1.5 / n_classes)
         out[name] = min(1.0, (accuracy - agreement) / (accuracy - (1 - accuracy) / (n_classes - 1)))
     out["sharp"] = posterior.sharp_rate
     some = subsample(rows, posterior.calibrated.shape[1])

@@ -38,7 +38,7 @@ def leave_one_out(inputs: Tensor, labels: Tensor, n_classes: int) -> Tensor | No
     met = torch.zeros(PENALTIES, dtype=torch.long)
     projected: list[Tensor] = []  # the product that costs most, kept for the second pass where it is small enough
     for part in parts:
-        z = regression.project(part)
+        z = regression.standardized(part) @ regression.basis
         some = torch.nonzero(judged[part])[:, 0]
         own = labels[part][some]
         for number, answers in enumerate(regression.without_own(z[some], own, penalties)):
@@ -48,7 +48,7 @@ def leave_one_out(inputs: Tensor, labels: Tensor, n_classes: int) -> Tensor | No
     best = max(zip(met.tolist(), penalties, strict=True))[1]
     out = []
     for number, part in enumerate(parts):
-        z = projected[number] if projected else regression.project(part)
+        z = projected[number] if projected else regression.standardized(part) @ regression.basis
         (answers,) = regression.without_own(z, labels[part], [best])
         out.append((SHARPNESS * answers).softmax(dim=1).half())
     return torch.cat(out)
@@ -62,7 +62,7 @@ class Regression:
     """
 
     values: Tensor  # [r] eigenvalues of the rows' scatter matrix, but for those that are zero
-    _basis: Tensor  # [d, r] its eigenvectors
+    basis: Tensor  # [d, r] its eigenvectors
 
     def __init__(self, x: Tensor, labels: Tensor, n_classes: int) -> None:
         self._x, self.block = x, max(1, BLOCK // x.shape[1])
@@ -76,17 +76,17 @@ class Regression:
             scatter = reduce(torch.add, (self.standardized(some).T @ self.standardized(some) for some in blocks))
             values, vectors = torch.linalg.eigh(scatter)
             kept = values > 1e-10 * values[-1]
-            self.values, self._basis = values[kept], vectors[:, kept]
+            self.values, self.basis = values[kept], vectors[:, kept]
         else:
             z = self.standardized(known)
             values, vectors = torch.linalg.eigh(z @ z.T)
             kept = values > 1e-10 * values[-1]
-            self.values, self._basis = values[kept], z.T @ (vectors[:, kept] / values[kept].sqrt())
+            self.values, self.basis = values[kept], z.T @ (vectors[:, kept] / values[kept].sqrt())
         self._prior = torch.bincount(labels[known], minlength=n_classes).double() / self._n  # [K]
         self._products: Tensor = reduce(  # [r, K] of the rows in this basis with the labels
             torch.add,
             (
-                (self.standardized(some) @ self._basis).T @ (one_hot(labels[some], n_classes) - self._prior)
+                (self.standardized(some) @ self.basis).T @ (one_hot(labels[some], n_classes) - self._prior)
                 for some in blocks
             ),
         )
@@ -94,10 +94,6 @@ class Regression:
     def standardized(self, rows: Tensor) -> Tensor:
         """Rows [m, d] by their numbers [m], in float64."""
         return (self._x[rows].double() - self._mean) / self._std
-
-    def project(self, rows: Tensor) -> Tensor:
-        """Rows [m, r] in the basis, by their numbers [m]."""
-        return self.standardized(rows) @ self._basis
 
     def without_own(self, z: Tensor, labels: Tensor, penalties: Sequence[float]) -> Iterator[Tensor]:
         """For each penalty, answers [m, K] to projected rows z [m, r], what their own labels [m] did to them taken out.

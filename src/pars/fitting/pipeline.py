@@ -326,14 +326,16 @@ def _compare(
     models = [model, plain.trained.classifier()]
     ours, theirs = (model.predict_proba(inputs).argmax(dim=1).numpy() for model in models)
     report = robust.audit()
-    judged = held_out & (labels >= 0)
+    # Rows that chose neither epoch nor loss: the best of many epochs is better on the rows that chose it by chance.
+    judging = plain.loaded.judging if plain.loaded.judging.any() else held_out
+    judged = judging & (labels >= 0)
     measured = gain(ours[judged], theirs[judged], labels[judged])
     clean = None
     if dataset.test is not None:
         first, second = (model.predict_proba(dataset.test.inputs).argmax(dim=1).numpy() for model in models)
         known = dataset.test.labels >= 0
         clean = gain(first[known], second[known], dataset.test.labels[known])
-    elif true is not None and (known := held_out & (true >= 0)).any():
+    elif true is not None and (known := judging & (true >= 0)).any():
         clean = gain(ours[known], theirs[known], true[known])
     return FitResult(
         method=method,

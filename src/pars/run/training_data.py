@@ -34,6 +34,7 @@ class TrainingData:
     data: Dataset
     noise: noise.NoiseRecord
     held_out: npt.NDArray[np.bool_]
+    judging: npt.NDArray[np.bool_]  # of the held-out rows, those that choose nothing
     views: augment.Views
     data_record: dict[str, Any]  # of the data as it was loaded
 
@@ -76,7 +77,12 @@ def load_training_data(config: RunConfig, dataset: Dataset | None = None) -> Tra
     with_noise = replace(loaded, train=replace(loaded.train, labels=noisy.labels, true_labels=true))
     data.check_split(with_noise.train, with_noise.n_classes, f"{loaded.name} (training)", training=True)
     held_out = data.holdout(noisy.labels, config.data.holdout, config.seed)
-    return TrainingData(with_noise, noisy.record, held_out, _views(config, with_noise), inputs.describe_data(source))
+    judging = held_out & data.holdout(np.where(held_out, noisy.labels, -1), config.data.judging, config.seed)
+    if not (held_out & ~judging).any():
+        judging = np.zeros_like(held_out)  # a single row cannot do both
+    return TrainingData(
+        with_noise, noisy.record, held_out, judging, _views(config, with_noise), inputs.describe_data(source)
+    )
 
 
 def check_own_file(config: RunConfig) -> None:
