@@ -71,6 +71,7 @@ class Posterior:
     noise: NoiseModel
     tau: float
     overlap: float  # of the classes, as this network sees them
+    flip_weight: float  # 0..1: of the noise model in the choice among the other classes; the rest is the prediction
     accuracies: Floats  # [3] to expect of a network with such an overlap; one standard error less, and more
     model_weight: float  # 0..1: of the noise model in the ranking; the rest is self-confidence
     score: Floats  # [n] low = suspect; nan = unlabeled
@@ -94,6 +95,13 @@ class Posterior:
         others = q[own].sum(axis=1, keepdims=True)
         even = (1 - np.eye(q.shape[1])[labels]) / (q.shape[1] - 1) if (others <= 0).any() else 0.0
         q[own] = np.where(others > 0, q[own] / np.maximum(others, 1e-300), even)
+        if self.flip_weight < 1:  # flip probabilities that describe the network's errors would mislead suggestions
+            at = np.arange(len(own))
+            blend = (1 - self.flip_weight) * self.calibrated[rows][own]
+            blend += self.flip_weight * np.log(np.maximum(q[own], 1e-300))
+            blend[at, labels] = -np.inf
+            best, chosen = q[own].argmax(axis=1), blend.argmax(axis=1)
+            q[own, best], q[own, chosen] = q[own, chosen], q[own, best]
         right = self.right[rows][own]
         q[own] *= (1 - right)[:, None]
         q[own, labels] = right
@@ -183,6 +191,7 @@ def fit_posterior(log_p: Floats, labels: Integers) -> Posterior:
         noise,
         tau,
         overlap=found,
+        flip_weight=(sharpness - LEAST_SHARPNESS) / (1 - LEAST_SHARPNESS),
         accuracies=accuracies,
         model_weight=weight,
         score=right[0],
