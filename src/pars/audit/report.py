@@ -42,6 +42,8 @@ class Review:
     rows: Integers  # row numbers, most suspect first
     expected_precision: float  # fraction of them whose label is wrong
     expected_recall: float  # fraction of all wrong labels that are among them
+    expected_precision_low: float = float("nan")  # the same if the noise rate is at the ends of its range
+    expected_precision_high: float = float("nan")
     report: AuditReport | None = field(default=None, repr=False, compare=False)
 
     def open(self, rows: Any = None, **options: Any) -> Any:
@@ -70,6 +72,7 @@ class AuditReport:
     margin             log-odds of the given label against the best other class, without the label
     rank               1 = most suspect
     is_label_issue     another class is more probable than the given one
+    is_ambiguous       without the label, no class has a probability of 2/3
     difficulty         rank of the prediction margin within the predicted class, 0 = easiest, 1 = hardest
     choices            the most probable classes, best first [n, ≤5], with `choice_probs`
     evidence           further columns by name, such as `p_mean` or `knn_agree`
@@ -80,6 +83,10 @@ class AuditReport:
     transition_matrix  [j, k] = P(given k | true j)
     class_error        [k] = fraction of the labels k that are wrong; class_rows [k]: number of these labels
     confused           the most frequent confusions
+    reason             why these labels cannot be judged; empty if they can (`can_judge`)
+
+    scores             other scores of the same rows by name [n], low = suspect, to compare with: self_confidence,
+                       normalized_margin; with features neighbor_votes; from a training run aum, agree, p_last
     """
 
     classes: tuple[str, ...]
@@ -94,6 +101,7 @@ class AuditReport:
     margin: Floats
     rank: Integers
     is_label_issue: npt.NDArray[np.bool_]
+    is_ambiguous: npt.NDArray[np.bool_]
     difficulty: Floats
     choices: Integers
     choice_probs: Floats
@@ -106,6 +114,8 @@ class AuditReport:
     class_rows: Integers
     confused: tuple[Confusion, ...]
     warnings: tuple[str, ...]
+    reason: str = ""
+    scores: Mapping[str, Array] = field(default_factory=dict)
     evidence: Mapping[str, Array] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -115,6 +125,23 @@ class AuditReport:
     def n_labeled(self) -> int:
         """Number of labeled rows."""
         return int((self.given >= 0).sum())
+
+    @property
+    def can_judge(self) -> bool:
+        """Whether wrong labels can be told from ambiguous rows; if not, `reason` says why."""
+        return not self.reason
+
+    @property
+    def headline(self) -> str:
+        """The first thing to say: the noise rate, or that and why these labels cannot be judged."""
+        between = f"{100 * self.noise_rate_low:.1f} to {100 * self.noise_rate_high:.1f} %"
+        if self.reason:
+            return (
+                f"Cannot judge these labels: {self.reason}. Between {between} of {self.n_labeled} labels may be wrong; "
+                f"{int(self.is_ambiguous.sum())} rows are ambiguous."
+            )
+        rate = f"{100 * self.noise_rate:.1f} % of {self.n_labeled} labels"
+        return f"Estimated noise rate: {rate} (plausible range {between})."
 
     @cached_property
     def suspects(self) -> Integers:
@@ -152,7 +179,18 @@ class AuditReport:
         n = min(n, len(found))
         here = float(found[n - 1]) if n else 0.0
         total = float(found[-1])
-        return Review(self.suspects[:n], here / n if n else float("nan"), here / total if total else 1.0, self)
+        ends = [float("nan")] * 2
+        if n:
+            odds = np.log(np.clip(wrong, 1e-12, 1 - 1e-12)) - np.log(np.clip(1 - wrong, 1e-12, 1))
+            for end, rate in enumerate((self.noise_rate_low, self.noise_rate_high)):
+                low, high = -40.0, 40.0  # by how much all log-odds are shifted to have that noise rate
+                for _ in range(50):
+                    shift = (low + high) / 2
+                    shifted = 1 / (1 + np.exp(-np.clip(odds + shift, -60, 60)))
+                    low, high = (shift, high) if shifted.mean() < rate else (low, shift)
+                ends[end] = float(shifted[:n].mean())
+        precision, recall = here / n if n else float("nan"), here / total if total else 1.0
+        return Review(self.suspects[:n], precision, recall, ends[0], ends[1], self)
 
     def with_checked(self, checked: npt.NDArray[np.bool_]) -> AuditReport:
         """Return the report with the labels of some rows [n] known to be right: people have checked them."""
@@ -224,7 +262,12 @@ class AuditReport:
             "estimators": dict(self.estimators),
             "label_issues": len(review.rows),
             "expected_precision": None if not len(review.rows) else review.expected_precision,
+            "expected_precision_low": None if not len(review.rows) else review.expected_precision_low,
+            "expected_precision_high": None if not len(review.rows) else review.expected_precision_high,
             "expected_recall": review.expected_recall,
+            "can_judge": not self.reason,
+            "reason": self.reason,
+            "ambiguous": int(self.is_ambiguous.sum()),
             "transition_matrix": self.transition_matrix.tolist(),
             "class_noise": [
                 {"class": name, "labels": int(rows), "wrong": None if np.isnan(error) else float(error)}

@@ -89,12 +89,14 @@ def as_json(report: AuditReport, top: int | None, content: Content | None = None
 def overview(report: AuditReport, top: int | None, content: Content | None = None) -> str:
     """The whole in a few lines, then the most suspect rows."""
     review = report.review()
-    rate = f"{100 * report.noise_rate:.1f} %"
-    between = f"plausible range {100 * report.noise_rate_low:.1f} to {100 * report.noise_rate_high:.1f} %"
-    lines = [f"Estimated noise rate: {rate} of {report.n_labeled} labels ({between})."]
+    lines = [report.headline]
     if len(review):
         precision, recall = f"{100 * review.expected_precision:.0f} %", f"{100 * review.expected_recall:.0f} %"
-        lines.append(f"{len(review)} are flagged as wrong: expected precision {precision}, expected recall {recall}.")
+        between = f"{100 * review.expected_precision_low:.0f} to {100 * review.expected_precision_high:.0f} %"
+        lines.append(
+            f"{len(review)} are flagged as wrong: expected precision {precision} (range {between}), "
+            f"expected recall {recall}."
+        )
     if report.confused:
         pairs = [f"{name(pair.true)} as {name(pair.given)} ({pair.expected_rows:.0f})" for pair in report.confused[:5]]
         lines.append(f"Most confused: {', '.join(pairs)}")

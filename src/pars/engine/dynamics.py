@@ -21,7 +21,7 @@ from pars.engine.checkpoint import check_state
 
 CLIP = 20.0  # of a margin in logits: beyond it nothing is learned about a label, and one epoch must not rule the mean
 COUNTS = ("agree", "forgotten", "first_agree")
-SUMS = ("margin_early", "margin_early_square", "margin_late", "margin_late_square", "p", "p_square")
+SUMS = ("margin_early", "margin_early_square", "margin_late", "margin_late_square", "p", "p_square", "p_last")
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,11 @@ def spans(stages: Sequence[int]) -> Spans:
 
 
 class Dynamics:
-    """Running sums for every row [n], on the CPU: 37 + 4K bytes a row.
+    """Running sums for every row [n], on the CPU: 41 + 4K bytes a row.
 
     early, late        mean probabilities [n, K]; in the late span an epoch weighs the more the later it is
     margin_*, p        of the given label: log-probability above the best other class; probability. And their squares
+    p_last             probability of the given label after the last epoch
     agree, forgotten   in how many epochs the given label was the prediction; how often it ceased to be
     first_agree        epoch (from 1) in which it first was, 0 = never
     Rows without a label have only the first two.
@@ -108,6 +109,7 @@ class Dynamics:
             t[f"{part}_square"] += margin.square()
             t["p"] += of_given
             t["p_square"] += of_given.square()
+            t["p_last"].copy_(of_given)
             t["forgotten"] += t["agreed"] & ~agrees
             t["agree"] += agrees
             t["first_agree"].masked_fill_(agrees & (t["first_agree"] == 0), epoch + 1)
@@ -129,8 +131,12 @@ class Dynamics:
             if n:
                 mean = t[name] / n
                 out[f"{name}_mean"], out[f"{name}_std"] = mean, (t[f"{name}_square"] / n - mean**2).clamp_min(0).sqrt()
+        epochs = max(1.0, n_early + n_late)
         return out | {
-            "agree": t["agree"] / max(1.0, n_early + n_late),  # share of epochs
+            "margin_mean": (t["margin_early"] + t["margin_late"])
+            / epochs,  # area under the margin (Pleiss et al. 2020)
+            "p_last": t["p_last"],
+            "agree": t["agree"] / epochs,  # share of epochs
             "forgotten": t["forgotten"],
             "first_agree": t["first_agree"],
             "given": labels.cpu(),

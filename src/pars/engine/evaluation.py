@@ -73,10 +73,21 @@ def recalls(probabilities: Tensor, labels: Tensor) -> dict[str, float]:
 class Evaluator:
     """Accuracies of the networks on the test set and on given labels that were held out."""
 
-    def __init__(self, data: Dataset, feed: Feed, labels: Tensor, held_out: npt.NDArray[np.bool_]) -> None:
-        """`labels` [n] are the given labels of all training rows; `held_out` [n] marks those not trained on."""
+    def __init__(
+        self,
+        data: Dataset,
+        feed: Feed,
+        labels: Tensor,
+        held_out: npt.NDArray[np.bool_],
+        judging: npt.NDArray[np.bool_] | None = None,
+    ) -> None:
+        """`labels` [n] are the given labels of all training rows; `held_out` [n] marks those not trained on, `judging`
+        [n] those of them that are not evaluated on either."""
         self._feed, self._test = feed, data.test
-        self._trained, held = np.flatnonzero(~held_out), np.flatnonzero(held_out)
+        self._trained, held = (
+            np.flatnonzero(~held_out),
+            np.flatnonzero(held_out if judging is None else held_out & ~judging),
+        )
         self._held = torch.from_numpy(held).to(feed.device)
         self._held_labels = labels[self._held].cpu()
         self.held_out_rows = len(held)

@@ -48,6 +48,7 @@ class Trainer:
         seed: int,
         device: str = "cpu",
         held_out: npt.NDArray[np.bool_] | None = None,
+        judging: npt.NDArray[np.bool_] | None = None,
         folder: RunFolder | None = None,
         callback: Callback | None = None,
         title: str = "train",
@@ -55,8 +56,9 @@ class Trainer:
     ) -> None:
         """Set up a run that has not begun.
 
-        networks: as many as the method trains. held_out: [n] rows that are not trained on. folder: where to save; none
-        = nowhere. planned: the expected FLOP of each epoch; with it the run stops before it exceeds `config.budget`.
+        networks: as many as the method trains. held_out: [n] rows that are not trained on. judging: [n] those of them
+        that the run does not look at either. folder: where to save; none = nowhere. planned: the expected FLOP of each
+        epoch; with it the run stops before it exceeds `config.budget`.
         """
         if len(networks) != method.networks:
             raise UserError(f"{type(method).__name__} trains {method.networks} network(s), {len(networks)} were given")
@@ -73,7 +75,7 @@ class Trainer:
         cached = None if data.train.cached is None else as_tensor(data.train.cached)
         self.feed = Feed(as_tensor(data.train.inputs), given, views, seed=seed, device=device, cached=cached)
         self.inputs = self.feed.inputs
-        self.evaluator = Evaluator(data, self.feed, self.labels, self.held_out)
+        self.evaluator = Evaluator(data, self.feed, self.labels, self.held_out, judging)
         self.selected: ck.SelectedCheckpoint | None = None
         true = data.train.true_labels
         self.true_labels = None if true is None else torch.from_numpy(true).to(device)

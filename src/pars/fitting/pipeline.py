@@ -389,7 +389,9 @@ def _compare(
     report = robust.audit()
     if dataset.train.checked is not None:
         report = report.with_checked(dataset.train.known)
-    judged = held_out & (labels >= 0)
+    # Rows that chose neither epoch nor loss: the best of many epochs is better on the rows that chose it by chance.
+    judging = held_out if plain is None or not plain.loaded.judging.any() else plain.loaded.judging
+    judged = judging & (labels >= 0)
     theirs = others[0] if others else None
     measured = None if theirs is None else gain(ours[judged], theirs[judged], labels[judged])
     clean = None
@@ -399,7 +401,7 @@ def _compare(
         first, second = (model.predict_proba(dataset.test.inputs).argmax(dim=1).numpy() for model in models)
         known = dataset.test.labels >= 0
         clean = gain(first[known], second[known], dataset.test.labels[known])
-    elif true is not None and (known := held_out & (true >= 0)).sum() >= FEWEST_KNOWN:
+    elif true is not None and (known := judging & (true >= 0)).sum() >= FEWEST_KNOWN:
         clean = gain(ours[known], theirs[known], true[known])
     return FitResult(
         method=method,

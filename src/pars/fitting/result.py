@@ -154,14 +154,13 @@ class FitResult:
 
     def __str__(self) -> str:
         report, review = self.audit, self.audit.review()
-        low, high = 100 * report.noise_rate_low, 100 * report.noise_rate_high
         flagged = "None is flagged as wrong."
         if len(review.rows):
             precision = f"{100 * review.expected_precision:.0f} %"
-            flagged = f"{len(review.rows)} are flagged as wrong; expect {precision} of them to be."
+            between = f"{100 * review.expected_precision_low:.0f} to {100 * review.expected_precision_high:.0f} %"
+            flagged = f"{len(review.rows)} are flagged as wrong; expect {precision} of them to be ({between})."
         lines = [
-            f"Estimated noise rate: {100 * report.noise_rate:.1f} % of {report.n_labeled} labels "
-            f"(plausible range {low:.1f} to {high:.1f} %).",
+            report.headline,
             flagged,
             *report.warnings,
         ]

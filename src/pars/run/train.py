@@ -246,6 +246,7 @@ def build_trainer(
         seed=config.seed,
         device=resolve_device(config.device),
         held_out=training.held_out,
+        judging=training.judging,
         folder=folder,
         callback=callback,
         title=title,

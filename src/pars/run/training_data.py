@@ -35,6 +35,7 @@ class TrainingData:
     data: Dataset
     noise: noise.NoiseRecord
     held_out: npt.NDArray[np.bool_]
+    judging: npt.NDArray[np.bool_]  # of the held-out rows, those that choose nothing
     views: augment.Views
     data_record: dict[str, Any]  # of the data as it was loaded
 
@@ -82,12 +83,18 @@ def load_training_data(config: RunConfig, dataset: Dataset | None = None) -> Tra
         record["train"]["checked_labels_sha256"] = noise.labels_sha256(found.labels)
     with_noise = replace(loaded, train=train)
     data.check_split(with_noise.train, with_noise.n_classes, f"{loaded.name} (training)", training=True)
+    trusted = np.zeros(len(train.labels), dtype=bool)
     if train.checked is None:
         held_out = data.holdout(train.labels, config.data.holdout, config.seed)
     else:
-        reserved = np.isin(train.checked, (data.TRUSTED, data.DROPPED))
+        trusted = train.checked == data.TRUSTED
+        reserved = trusted | (train.checked == data.DROPPED)
         held_out = data.holdout(np.where(reserved, -1, train.labels), config.data.holdout, config.seed) | reserved
-    return TrainingData(with_noise, noisy.record, held_out, _views(config, with_noise), record)
+    choosing = np.where(held_out & ~trusted, train.labels, -1)
+    judging = trusted | (held_out & data.holdout(choosing, config.data.judging, config.seed))
+    if not (held_out & ~judging).any():
+        judging = np.zeros_like(held_out)  # a single row cannot do both
+    return TrainingData(with_noise, noisy.record, held_out, judging, _views(config, with_noise), record)
 
 
 def check_own_file(config: RunConfig) -> None:
