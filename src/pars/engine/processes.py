@@ -3,8 +3,8 @@
 The rows of a batch, their views and a method's own draws are the same in all processes, so only the networks' work is
 divided. Each process passes its part of the rows forward and gets the outputs of all others. It then computes the loss
 of the whole batch, like a single process: terms over the batch (means over selected rows, class balance, mixing, values
-stored per row) need no care. Backward, it follows its own rows only, so gradients are added up over the processes. Every
-method works so, unless it passes rows through a network by itself (`Method.single_process`).
+stored per row) need no care. Backward, it follows its own rows only, so gradients are added up over the processes.
+Every method works so, unless it passes rows through a network by itself (`Method.single_process`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import torch
@@ -129,7 +130,7 @@ class _GatherRows(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, own: Tensor, bounds: Sequence[int], rank: int) -> Tensor:
         ctx.part = slice(bounds[rank], bounds[rank + 1])
-        sizes = [end - start for start, end in zip(bounds, bounds[1:], strict=False)]
+        sizes = [end - start for start, end in pairwise(bounds)]
         padded = own.new_zeros(max(sizes), *own.shape[1:])  # parts differ by a row: all are sent in one size
         padded[: len(own)] = own
         parts = [torch.empty_like(padded) for _ in sizes]

@@ -288,9 +288,8 @@ class Trainer:
         inputs: [n, ...] as the training rows are stored. average: of the averaged weights, else of the raw ones.
         """
         modules = [net.average if average else net.module for net in self.nets]
-        return predict_proba(
-            modules, inputs, test_time_views or self.views.test_time_views, self.device, self.processes.apply
-        )
+        views = test_time_views or self.views.test_time_views
+        return predict_proba(modules, inputs, views, self.device, self.processes.apply)
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that training changes, by the names of a checkpoint."""
