@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -70,7 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()  # here, where an error can still be reported
         return code
     except UserError as error:
-        say(printable(f"{program}: {error}"))
+        rank = os.environ.get("RANK", "0")  # of the processes that torchrun started
+        say(printable(f"{program}: {'' if rank == '0' else f'rank {rank}: '}{error}"))
         return 2
     except KeyboardInterrupt:
         # Training that has begun is stopped, and reported, elsewhere.

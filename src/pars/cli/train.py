@@ -89,15 +89,27 @@ def command(args: Sequence[str]) -> int:
     out = options.out or Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
 
     device = engine.resolve_device(config.device)
+    with engine.joined(device) as processes:
+        return _train(config, name, Path(processes.broadcast(str(out))), device, processes, as_json=options.json)
+
+
+def _train(
+    config: run.RunConfig, name: str, out: Path, device: str, processes: engine.Processes, *, as_json: bool
+) -> int:
     budget = config.train.budget
     length = f"a budget of {budget:g} PFLOP" if budget else f"{config.train.epochs} epochs"
-    say(f"{name}: {config.data.name}, {length} on {device}; the run goes to {out}")
+    where = device if processes.size == 1 else f"{processes.size} processes ({device})"
+    log = say if processes.is_first else (lambda line: None)
+    log(f"{name}: {config.data.name}, {length} on {where}; the run goes to {out}")
 
     def work() -> int:
-        result = run.train(config, out, callback=show_progress(), title=name, log=say)
+        callback = show_progress() if processes.is_first else None
+        result = run.train(config, out, callback=callback, title=name, log=log, processes=processes)
+        if not processes.is_first:
+            return 0
         spent = report.format_flop(result["flop"], result["flop_by_stage"], budget)
         say(f"run saved in {out}: {result['epochs']} epochs, {spent}")
-        show(options.json, {"run": str(out), **result}, lambda: report.overview(report.read_run(out)))
+        show(as_json, {"run": str(out), **result}, lambda: report.overview(report.read_run(out)))
         return 0
 
     return stoppable(work, out)

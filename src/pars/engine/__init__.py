@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pars.engine.evaluation import accuracy, predict_proba, recalls
     from pars.engine.learner import NetworkCost, network_cost
     from pars.engine.plan import Plan, plan
+    from pars.engine.processes import Processes, joined
     from pars.engine.trainer import Trainer
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Interrupted",
     "NetworkCost",
     "Plan",
+    "Processes",
     "RowCounts",
     "RunFolder",
     "SelectedCheckpoint",
@@ -42,6 +44,7 @@ __all__ = [
     "catch_interrupt",
     "choose_threads",
     "epoch_costs",
+    "joined",
     "keep_freed_memory",
     "load_module",
     "load_tensors",
@@ -71,6 +74,7 @@ import_lazily(
         "pars.engine.evaluation": "accuracy, predict_proba, recalls",
         "pars.engine.learner": "NetworkCost, network_cost",
         "pars.engine.plan": "Plan, plan",
+        "pars.engine.processes": "Processes, joined",
         "pars.engine.trainer": "Trainer",
     },
 )

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from pars.engine.batches import EVALUATION_BATCH, Feed
 from pars.engine.checkpoint import check_state
+from pars.method_api import Apply, apply_here
 
 CLIP = 20.0  # of a margin in logits: beyond it nothing is learned about a label, and one epoch must not rule the mean
 COUNTS = ("agree", "forgotten", "first_agree")
@@ -75,7 +76,9 @@ class Dynamics:
         return (epoch + 1) % self.every == 0 or last
 
     @torch.no_grad()
-    def record(self, modules: Sequence[nn.Module], feed: Feed, labels: Tensor, epoch: int) -> None:
+    def record(
+        self, modules: Sequence[nn.Module], feed: Feed, labels: Tensor, epoch: int, apply: Apply = apply_here
+    ) -> None:
         """Add the predictions of an epoch (from 0): the networks' mean probabilities for a weak view of every row.
 
         modules: in evaluation mode. labels: [n] given labels, -1 = unlabeled.
@@ -91,9 +94,14 @@ class Dynamics:
             weight = epoch - when.late.start + 1  # 1, 2, 3, …
             epochs[3] += weight
             shares["late"] = weight / float(epochs[3])
+
+        def mean_probabilities(view: Tensor) -> tuple[Tensor]:
+            return (torch.stack([module(view).float().softmax(dim=1) for module in modules]).mean(dim=0),)
+
         for number, rows in enumerate(torch.split(torch.arange(len(labels)), EVALUATION_BATCH)):
             view = feed.view(rows.to(feed.device), "view/dynamics/weak", "weak", epoch, number)
-            p = torch.stack([module(view).float().softmax(dim=1) for module in modules]).mean(dim=0).cpu()
+            (p,) = apply(mean_probabilities, view)
+            p = p.cpu()
             t = {name: tensor[rows[0] : rows[-1] + 1] for name, tensor in self.tensors.items() if name != "epochs"}
             for name, share in shares.items():
                 # Half precision suffices: a growing weight keeps the last step of the mean above its rounding.

@@ -18,14 +18,18 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from pars.augment import TestTimeView
 from pars.data import Dataset
 from pars.engine.batches import EVALUATION_BATCH, Feed, as_tensor
-from pars.method_api import Network, Selection
+from pars.method_api import Apply, Network, Selection, apply_here
 
 CALIBRATION_ROWS = 4096  # enough for BatchNorm's means and variances; a fraction of the cost of testing
 
 
 @torch.no_grad()
 def predict_proba(
-    modules: Sequence[nn.Module], inputs: Tensor, test_time_views: Sequence[TestTimeView], device: str
+    modules: Sequence[nn.Module],
+    inputs: Tensor,
+    test_time_views: Sequence[TestTimeView],
+    device: str,
+    apply: Apply = apply_here,
 ) -> Tensor:
     """Class probabilities [n, K], float32, on the CPU: the mean over networks and test-time views of each row.
 
@@ -39,13 +43,18 @@ def predict_proba(
         try:
             for view in test_time_views:
                 parts = [
-                    module(view(inputs[start : start + EVALUATION_BATCH].to(device))).float().softmax(dim=1).cpu()
+                    _softmax(module, view, inputs[start : start + EVALUATION_BATCH].to(device), apply).cpu()
                     for start in range(0, len(inputs), EVALUATION_BATCH)
                 ]
                 found.append(torch.cat(parts))
         finally:
             module.train(was_training)
     return torch.stack(found).mean(dim=0)
+
+
+def _softmax(module: nn.Module, view: TestTimeView, rows: Tensor, apply: Apply) -> Tensor:
+    """Probabilities [B, K] of a batch of stored rows."""
+    return apply(lambda part: (module(view(part)).float().softmax(dim=1),), rows)[0]
 
 
 def accuracy(probabilities: Tensor, labels: Tensor) -> float:
@@ -112,7 +121,8 @@ class Evaluator:
                 norm.momentum, norm.training = None, True  # no momentum: the plain mean over all batches
             try:
                 for part in parts:
-                    net.average(self._feed.views.plain(self._feed.inputs[torch.from_numpy(part)]))
+                    inputs = self._feed.views.plain(self._feed.inputs[torch.from_numpy(part)])
+                    net.apply(lambda rows, net=net: (net.average(rows),), inputs)  # type: ignore[misc]
             finally:
                 for norm, momentum in zip(norms, momenta, strict=True):
                     norm.momentum, norm.training = momentum, False
@@ -126,6 +136,7 @@ class Evaluator:
         """
         first, *more = self._feed.views.test_time_views
         modules, average, device = [net.module for net in nets], [net.average for net in nets], self._feed.device
+        apply = nets[0].apply
         rows: dict[str, tuple[Tensor, Tensor]] = {}
         if self._test is not None:
             rows["test"] = as_tensor(self._test.inputs), torch.from_numpy(self._test.labels)
@@ -134,10 +145,10 @@ class Evaluator:
         out: dict[str, Any] = {}
         correct = None
         for split, (inputs, labels) in rows.items():
-            raw, averaged = (predict_proba(of, inputs, [first], device) for of in (modules, average))
+            raw, averaged = (predict_proba(of, inputs, [first], device, apply) for of in (modules, average))
             out[split] = {"raw": accuracy(raw, labels), "ema": accuracy(averaged, labels)}
             if more:
-                others = predict_proba(average, inputs, more, device)
+                others = predict_proba(average, inputs, more, device, apply)
                 together = (averaged + len(more) * others) / (1 + len(more))
                 out[split]["mirrored"] = accuracy(together, labels)
             if split == "test":

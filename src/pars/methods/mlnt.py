@@ -56,6 +56,8 @@ class MLNT(Method):
     pretrain: int | None = None  # epochs of cross-entropy for the features; none = `pretrain_share` of the run
     pretrain_share: float = 0.2
 
+    single_process: ClassVar[str] = "its meta-gradient passes rows through copies of the network's weights"
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require_positive("a")

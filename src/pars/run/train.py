@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from pars import report
 from pars.data import NAMES, Dataset, data_root
 from pars.engine import (
     Callback,
+    Processes,
     RunFolder,
     Trainer,
     choose_threads,
@@ -67,13 +68,15 @@ def train(
     callback: Callback | None = None,
     title: str = "train",
     log: Log = lambda line: None,
+    processes: Processes | None = None,
 ) -> dict[str, Any]:
     """Train in a new folder and return the result. `dataset` and `networks` replace what the configuration names.
 
-    With a budget, `log` receives a sentence with the epochs that it buys.
+    With a budget, `log` receives a sentence with the epochs that it buys. `processes`: those that train together, each
+    calling this with the same arguments; the first of them writes the folder.
     """
     given = {"dataset": dataset is not None, "networks": networks is not None}
-    trained = _train_new(config, RunFolder(Path(out)), dataset, networks, given, callback, title, log)
+    trained = _train_new(config, RunFolder(Path(out)), dataset, networks, given, callback, title, log, processes)
     return trained.result
 
 
@@ -84,9 +87,13 @@ def resume(
     networks: Sequence[nn.Module] | None = None,
     callback: Callback | None = None,
     title: str = "resume",
+    processes: Processes | None = None,
 ) -> dict[str, Any]:
-    """Resume the run in a folder and return its result; a finished run is only read."""
-    return _resume(out, dataset, networks, callback, title).result
+    """Resume the run in a folder and return its result; a finished run is only read.
+
+    The number of `processes` may differ from before; with the same number the outcome is the same, bit for bit.
+    """
+    return _resume(out, dataset, networks, callback, title, processes).result
 
 
 def train_or_resume(
@@ -134,9 +141,11 @@ def _train_new(
     callback: Callback | None,
     title: str,
     log: Log,
+    processes: Processes | None = None,
 ) -> Trained:
+    processes = processes or Processes()
     if folder is not None:
-        folder.check_free()  # before the work, not after it
+        processes.in_first(folder.check_free)  # before the work, not after it
     config = canonical(config)
     training = dataset if isinstance(dataset, TrainingData) else load_training_data(config, dataset)
     modules = training.networks(config) if networks is None else networks
@@ -146,15 +155,25 @@ def _train_new(
         log(plans.sentence(plan, config.train.budget))
     by_epoch = () if plan is None else plan.by_epoch
     trainer = build_trainer(
-        config, training, folder, networks=modules, callback=callback, title=title, planned=by_epoch
+        config,
+        training,
+        folder,
+        networks=modules,
+        callback=callback,
+        title=title,
+        planned=by_epoch,
+        processes=processes,
     )
-    threads = choose_threads(trainer.step_flop) if trainer.device == "cpu" else None
+    threads = None
+    if trainer.device == "cpu":  # as many in all processes: sums are added in another order with another number
+        threads = int(processes.broadcast(str(choose_threads(trainer.step_flop))))
     if folder is None:
         with use_threads(threads):
             return _finish(trainer, config)
     files = {} if plan is None else {folder.plan: plans.dumps(plan)}
     files |= first_files(folder, config, training, given, threads)
-    with folder.begin(files), use_threads(threads):
+    with ExitStack() as begun, use_threads(threads):
+        processes.in_first(lambda: begun.enter_context(folder.begin(files)))
         return _finish(trainer, config)
 
 
@@ -164,7 +183,9 @@ def _resume(
     networks: Sequence[nn.Module] | None,
     callback: Callback | None,
     title: str,
+    processes: Processes | None = None,
 ) -> Trained:
+    processes = processes or Processes()
     folder, config = open_run(out)
     recorded, given = inputs.read(folder)
     if folder.result.exists() and folder.model.exists():
@@ -175,13 +196,21 @@ def _resume(
         return Trained(config, summarize(lines), folder=folder)
     inputs.check_given(folder, given, dataset=dataset, networks=networks)
     inputs.check_settings(folder, toml.to_dict(config))
-    with folder.lock():
+    with ExitStack() as held:
+        processes.in_first(lambda: held.enter_context(folder.lock()))
         training = dataset if isinstance(dataset, TrainingData) else load_training_data(config, dataset)
         inputs.check_same(folder, recorded, training.data_record, training.noise, training.data.name)
         report.read_metrics(folder.metrics)  # a damaged one is named before it is rewritten
         planned = plans.read(folder, config.train.epochs) if config.train.budget else ()
         trainer = build_trainer(
-            config, training, folder, networks=networks, callback=callback, title=title, planned=planned
+            config,
+            training,
+            folder,
+            networks=networks,
+            callback=callback,
+            title=title,
+            planned=planned,
+            processes=processes,
         )
         trainer.restore()
         with use_threads(None if trainer.device != "cpu" else recorded_threads(inputs.read_threads(folder))):
@@ -194,7 +223,7 @@ def _finish(trainer: Trainer, config: RunConfig) -> Trained:
         keep_freed_memory()  # a trainer inside somebody else's program must not
     trainer.run()
     result = summarize(trainer.history)
-    if folder is not None:
+    if folder is not None and trainer.processes.is_first:
         # Settings are checked by themselves; a finished run does not need its checkpoint.
         kept = (folder.config.name, folder.result.name, folder.files.name, folder.checkpoint.name)
         files = [file for file in sorted(folder.path.iterdir()) if file.suffix in SEALED and file.name not in kept]
@@ -231,6 +260,7 @@ def build_trainer(
     callback: Callback | None = None,
     title: str = "train",
     planned: Sequence[float] = (),
+    processes: Processes | None = None,
 ) -> Trainer:
     """A trainer at the beginning of a run; a budget that has no plan yet is planned here."""
     modules = training.networks(config) if networks is None else networks
@@ -251,6 +281,7 @@ def build_trainer(
         callback=callback,
         title=title,
         planned=planned,
+        processes=processes,
     )
 
 
