@@ -7,6 +7,7 @@ import os
 import random
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -151,11 +152,12 @@ from pathlib import Path
 from reviewing.helpers import make_items, make_session
 from pars.reviewing import ReviewServer
 
-server = ReviewServer(make_session(Path(sys.argv[1]), make_items(400, 400)))
+server = ReviewServer(make_session(Path(sys.argv[1]), make_items(5000, 5000)))
 print(server.url, flush=True)
 server.run()
 """
 
+ROWS = 5000
 KILLER = "import os, sys, time; time.sleep(float(sys.argv[1])); os.kill(int(sys.argv[2]), 9)"
 
 
@@ -179,13 +181,14 @@ def test_every_acknowledged_decision_survives_a_kill_and_no_other(tmp_path: Path
         port, token = url.partition("1:")[2].partition("/")[0], url.partition("t=")[2]
         headers = {"Cookie": f"pars_{port}={token}", "Content-Type": "application/json", "X-Pars": "1",
                    "Origin": f"http://127.0.0.1:{port}"}  # fmt: skip
-        kill_at = time.monotonic() + rng.uniform(0.0, 0.12)
+        connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=10)
+        _wait_until_it_answers(int(port))
+        kill_at = time.monotonic() + rng.uniform(0.0, 0.4)
         killer = subprocess.Popen(
             [sys.executable, "-S", "-c", KILLER, str(max(0.0, kill_at - time.monotonic())), str(process.pid)]
         )
-        connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=10)
         try:
-            while row < 399:
+            while row < ROWS - 1:
                 row += 1
                 label = rng.randrange(4)
                 sent[row] = label
@@ -205,8 +208,8 @@ def test_every_acknowledged_decision_survives_a_kill_and_no_other(tmp_path: Path
         assert process.wait(10) == -signal.SIGKILL
         connection.close()
         process.stdout.close()
-        store = DecisionStore(tmp_path / "review.sqlite", 400, fingerprint=_fingerprint())
-        stored = {at: int(store.label[at]) for at in range(400) if store.state[at]}
+        store = DecisionStore(tmp_path / "review.sqlite", ROWS, fingerprint=_fingerprint())
+        stored = {at: int(store.label[at]) for at in range(ROWS) if store.state[at]}
         store.close()
         assert acknowledged.items() <= stored.items()
         assert stored.items() <= sent.items()  # one may have been written whose answer was lost
@@ -215,10 +218,20 @@ def test_every_acknowledged_decision_survives_a_kill_and_no_other(tmp_path: Path
     assert len(acknowledged) > 20
 
 
+def _wait_until_it_answers(port: int) -> None:
+    for _ in range(1000):
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=5).close()
+            return
+        except OSError:
+            time.sleep(0.02)
+    raise AssertionError("the server does not answer")
+
+
 def _fingerprint() -> str:
     from reviewing.helpers import make_items
 
-    return make_items(400, 400).fingerprint()
+    return make_items(ROWS, ROWS).fingerprint()
 
 
 def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
