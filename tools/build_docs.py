@@ -53,6 +53,8 @@ def write_pages(source: Path) -> None:
     (source / "method-pages").mkdir(parents=True)
     (source / "api").mkdir()
     shutil.copytree(ROOT / "docs" / "figures", source / "figures")
+    for figure in (*(ROOT / "docs").glob("*.svg"), *(ROOT / "docs").glob("*.png")):
+        shutil.copy(figure, source / figure.name)
     (source / "conf.py").write_text(CONF, encoding="utf-8")
     pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / f"{name}.md" for name in ("README", "CHANGELOG", "SECURITY"))]
     for page in (*pages, ROOT / "CONTRIBUTING.md"):
