@@ -69,3 +69,11 @@ def test_overlapping_classes_without_a_flip_cannot_be_judged() -> None:
 def test_what_cannot_be_audited_is_refused(x: np.ndarray, y: list[int], words: str) -> None:
     with pytest.raises(UserError, match=words):
         from_features(x, y)
+
+
+@pytest.mark.parametrize("n", [12, 32, 33, 64])
+def test_few_rows_are_split_into_two_halves(n: int) -> None:
+    p = np.tile([[0.9, 0.1], [0.2, 0.8]], (n // 2 + 1, 1))[:n]
+    report = score(p, np.arange(n) % 2)
+    assert np.isfinite(report.label_right_prob).all()
+    assert report.noise_rate < 0.2

@@ -255,9 +255,10 @@ def split_half_agreement(data: _Rows, rows: Integers, self_confidence: Floats) -
     if len(some) < 2 * FEWEST_CONFIDENT:
         return 0.0
     # Halves that depend neither on the order of rows nor on that of classes: every other of 64 groups of similar rows.
+    groups = min(HALVING_GROUPS, len(some))
     size = (data.calibrated[some] ** 2).sum(axis=1)
     place = np.empty(len(some), dtype=np.int64)
-    place[np.argsort(size, kind="stable")] = np.arange(len(some)) * HALVING_GROUPS // len(some)
+    place[np.argsort(size, kind="stable")] = np.arange(len(some)) * groups // len(some)
     corrections = []
     for half in (0, 1):
         log_odds = data.log_odds(some, *data.fit(np.sort(some[place % 2 == half]), 1.0, 1.0))
