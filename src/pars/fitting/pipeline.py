@@ -250,6 +250,8 @@ def _check_folder(out: Path, job: Mapping[str, Any], source: str) -> None:
 
 def _save_rows(out: Path, table: Table, preprocessor: Preprocessor, train: Split, test: Split | None) -> None:
     """Write how new rows become inputs, what people are shown, and last the arrays that are trained on."""
+    for half in out.rglob(f".*{PART}"):  # left by a kill
+        half.unlink(missing_ok=True)
     encode.save_preprocessor(preprocessor, out)
     source = str(Path(table.source).resolve()) if Path(table.source).exists() else None
     # json escapes to ASCII: a text may hold lone surrogates, which UTF-8 cannot encode.
