@@ -56,6 +56,7 @@ NOT_RUN = {
     "from-dividemix.md": 1,
     "method.md": 4,
     "methods.md": 3,
+    "processes.md": 2,
     "protocol.md": 1,
     "review.md": 3,
 }
