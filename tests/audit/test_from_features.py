@@ -10,7 +10,7 @@ from pars.audit import from_features, score
 from pars.errors import UserError
 
 
-def classes_apart(n: int = 400, k: int = 4, d: int = 12, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+def classes_apart(n: int = 400, k: int = 4, d: int = 12, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     true = rng.integers(k, size=n)
     x = 4 * np.eye(k, d)[true] + rng.standard_normal((n, d))
@@ -66,7 +66,7 @@ def test_overlapping_classes_without_a_flip_cannot_be_judged() -> None:
         (np.eye(4), [0, 0, 0, 0], "expected at least two classes"),
     ],
 )
-def test_what_cannot_be_audited_is_refused(x: np.ndarray, y: list[int], words: str) -> None:  # type: ignore[type-arg]
+def test_what_cannot_be_audited_is_refused(x: np.ndarray, y: list[int], words: str) -> None:
     with pytest.raises(UserError, match=words):
         from_features(x, y)
 
