@@ -32,6 +32,7 @@ def measure(method: str) -> None:
     from pars import run
     from pars.data import Dataset, Split
     from pars.engine import Callback, joined
+    from pars.methods import PARSPaper
     from pars.noise import NoiseConfig
 
     class Clock(Callback):
@@ -48,8 +49,9 @@ def measure(method: str) -> None:
     data = Dataset("random", Split(images, labels, labels), None, tuple("abcdefghij"), (0.5,) * 3, (0.25,) * 3)
     config = run.preset("cifar10-small")(NoiseConfig(), method)
     settings = replace(config.train, epochs=EPOCHS, evaluate_every=EPOCHS, dynamics_every=0)
-    method_settings = replace(config.method, warm_up=0) if method == "pars" else config.method
-    config = replace(config, train=settings, method=method_settings, device="cpu")
+    config = replace(config, train=settings, device="cpu")
+    if isinstance(config.method, PARSPaper):
+        config = replace(config, method=replace(config.method, warm_up=0))  # the main stage only
     with joined("cpu") as processes:
         trainer = run.build_trainer(config, run.load_training_data(config, data), None, processes=processes)
         trainer.callback = clock = Clock()

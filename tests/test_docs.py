@@ -247,6 +247,9 @@ def check_command(command: Command) -> None:
     program, *args = command.args
     if program == "pars":
         check_flags(args[0], args[1:])
+    elif program == "torchrun":
+        own = args[args.index("pars") + 1 :]
+        check_flags(own[0], own[1:])
     elif program == "python":
         assert (ROOT / args[0]).is_file(), args[0]
     elif program == "pytest":
