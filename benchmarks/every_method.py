@@ -2,6 +2,7 @@
 
     python benchmarks/every_method.py digits                # 50 and 80 % symmetric and 40 % pair noise, three seeds
     python benchmarks/every_method.py features --features cifar10-lite0.npz --root DATA
+    python benchmarks/every_method.py pixels --root DATA    # cifar10-small, two networks against cross-entropy
     python benchmarks/every_method.py cost                  # seconds and network passes of an epoch, over those of CE
     … --part 0/2     only every second missing run: two processes, one core each
     … --only ce,elr  these methods alone
@@ -40,9 +41,11 @@ from benchmarks.tables import RESULTS, WORSE, Cell, configuration, done, symmetr
 
 PAIR = NoiseConfig(kind="pair", rate=0.4)
 FEATURES = {"sym 50 %": symmetric(0.5), "sym 90 %": symmetric(0.9), "CIFAR-10N worse": WORSE}
+COMPARED = ("ce", "elr", "disc", "dividemix")  # whose difference is to be known: three seeds on features
 EPOCHS = 12  # where an epoch's cost is measured: several in each stage
 MANY_PASSES = 4  # an epoch, of two networks: 20 epochs on digits are then about as much work as PARS' 60
 PASSES = 68  # PARS: 8 epochs of warm-up, 12 of the main stage with 5 passes each
+PASSES_FROM_PIXELS = 136  # 16 and 24
 
 
 def digits() -> Iterator[Cell]:
@@ -61,9 +64,18 @@ def features() -> Iterator[Cell]:
                 "data": {"limit": 10_000},
                 "train": {"epochs": epochs_of(name, PASSES), "evaluate_every": 5},
             }
-            yield Cell(setting, name, "features", noise, name, 0, changes)
+            for seed in range(3 if name in COMPARED else 1):
+                yield Cell(setting, name, "features", noise, name, seed, changes)
         for name in CLASSIC:
             yield Cell(setting, name, "features", noise, name, 0, {"data": {"limit": 10_000}})
+
+
+def pixels() -> Iterator[Cell]:
+    """Methods of two networks against cross-entropy, with the network passes of PARS in the same preset."""
+    for name in ("ce", "dividemix", "elr+", "augdesc-ws-waw", "unicon"):
+        epochs = 40 if name == "ce" else epochs_of(name, PASSES_FROM_PIXELS, "cifar10-small", 40)
+        length = {"train": {"epochs": epochs, "evaluate_every": 8}}
+        yield Cell("sym 50 %", name, "cifar10-small", symmetric(0.5), name, 0, length)
 
 
 def fit_cell(cell: Cell, features: Path | None, root: str | None) -> dict[str, Any]:
@@ -87,9 +99,9 @@ def fit_cell(cell: Cell, features: Path | None, root: str | None) -> dict[str, A
     }
 
 
-def epochs_of(name: str, passes: float) -> int:
+def epochs_of(name: str, passes: float, preset: str = "features", epochs: int = 20) -> int:
     """So many epochs that a run has about this many network passes per row, counted by a probe."""
-    method, epochs = run.preset("features")(NoiseConfig(), name).method, 20
+    method = run.preset(preset)(NoiseConfig(), name).method
     row, costs = RowCounts(every=1, labeled=1, per_epoch=1, n_classes=10), [NetworkCost(1 / 3, 1.0)] * method.networks
     for _ in range(2):
         counted = sum(passed for _, passed in epoch_costs(method, epochs, row, costs))
@@ -188,7 +200,7 @@ def show(path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("table", choices=["digits", "features", "cost"])
+    parser.add_argument("table", choices=["digits", "features", "pixels", "cost"])
     parser.add_argument("--features", type=Path)
     parser.add_argument("--root")
     parser.add_argument("--part", default="0/1")
@@ -206,7 +218,7 @@ def main() -> None:
         return
     if not options.show:
         have = {(line["setting"], line["row"], line["seed"]) for line in done(path)}
-        cells = digits() if options.table == "digits" else features()
+        cells = {"digits": digits, "features": features, "pixels": pixels}[options.table]()
         wanted = [cell for cell in cells if cell.row in only and (cell.setting, cell.row, cell.seed) not in have]
         for cell in wanted[part::parts]:
             if cell.method in CLASSIC:

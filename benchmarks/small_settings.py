@@ -27,6 +27,7 @@ GRIDS: dict[str, list[dict[str, Any]]] = {
     "noise-adaptation": LAYER,
     "noise-adaptation-complex": LAYER,
     "jnpl": [{"ln_neg": draws, "weight": weight} for draws, weight in product((None, 1), (0.01, 0.1))],
+    "elr": [{"weight": weight} for weight in (3.0, 7.0, 10.0)],
 }
 SEED = 10
 PATH = RESULTS / "small-settings.jsonl"

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pars.estimator import PARSClassifier, RobustClassifier
     from pars.fitting import fit, selftest
+    from pars.reviewing import review
 
 __version__ = "0.1.0"
-__all__ = ["PARSClassifier", "RobustClassifier", "__version__", "fit", "selftest"]
+__all__ = ["PARSClassifier", "RobustClassifier", "__version__", "fit", "review", "selftest"]
 
 if "torch" not in sys.modules and not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
     # How long a waiting thread of torch spins before it sleeps. libgomp reads this when torch is imported. By default a
@@ -18,7 +19,13 @@ if "torch" not in sys.modules and not os.environ.keys() & {"OMP_WAIT_POLICY", "G
     # is several times slower. With this it takes as long as a gap within a step does (benchmarks/contention.py).
     os.environ["GOMP_SPINCOUNT"] = "4000"
 
-LAZY = {"PARSClassifier": "estimator", "RobustClassifier": "estimator", "fit": "fitting", "selftest": "fitting"}
+LAZY = {
+    "PARSClassifier": "estimator",
+    "RobustClassifier": "estimator",
+    "fit": "fitting",
+    "review": "reviewing",
+    "selftest": "fitting",
+}
 
 
 def __getattr__(name: str) -> Any:

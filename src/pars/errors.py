@@ -1,4 +1,4 @@
-"""The one exception that means "the user can mend this": the command prints its text and exits with code 2."""
+"""The one exception that means "the user can fix this": the command prints its text and exits with code 2."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ class UserError(ValueError):
 
 
 class Diverged(UserError):
-    """Training has left the finite numbers, in epoch `epoch` (from 1): other settings may mend it."""
+    """Training diverged in epoch `epoch` (from 1): a loss or weight is not finite. Other settings may help."""
 
     def __init__(self, message: str, *, epoch: int) -> None:
         super().__init__(message)

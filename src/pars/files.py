@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import secrets
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,8 @@ class NoSpace(UserError):
 
 def expanded(path: str) -> Path:
     """The path with `~` and `~name` replaced by the home folder."""
+    if not path:
+        raise UserError("a path is empty, expected the name of a file or folder; an unset variable in the shell?")
     try:
         return Path(path).expanduser()
     except RuntimeError as error:  # no such user, or no HOME
@@ -44,6 +47,13 @@ def guarded(path: Path) -> Iterator[None]:
         if error.errno is None:
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
+    except SafetensorError as error:  # says a full disk, a quota or a limit as text
+        code = re.search(r"os error (\d+)", str(error))
+        if code is None:
+            raise
+        if int(code[1]) in FULL:
+            raise NoSpace(f"no space left to write {path}; what was there before is intact") from error
+        raise OSError(int(code[1]), str(error), str(path)) from error
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:

@@ -1,16 +1,20 @@
 """What is where in the folder of a fit (`pars fit`), and which fit a run belongs to.
 
-job.json           the command, so that the same one goes on
+job.json           the command, so that the same one resumes
 preprocessor.json, columns.json, encoder/   how rows become inputs (`encode.load_preprocessor`)
 content.json       texts or pictures and names of the rows, for people (`audit.Content`)
 rows.npz           the rows as they were trained on
+files.json         checksums of the files above (`run_files.check_files`)
 robust/, plain/    two run folders; of a method without a network robust/ holds classic.safetensors
 audit/, fit.json   the list of wrong labels; all numbers
 """
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+
+from pars.errors import UserError
 
 JOB, CONTENT, ROWS, AUDIT, RESULT = "job.json", "content.json", "rows.npz", "audit", "fit.json"
 ROBUST, PLAIN = "robust", "plain"
@@ -27,3 +31,23 @@ def fit_of(path: Path) -> Path | None:
         if (folder / JOB).exists() and (folder / ROBUST).is_dir():
             return folder
     return None
+
+
+def fit_command(fit: Path, out: str | None = None) -> list[str]:
+    """The words of the command that made a fit, as its folder tells it; DATA stands for rows that came from Python.
+
+    out: another folder to write to.
+    """
+    try:
+        job = json.loads((fit / JOB).read_text(encoding="utf-8"))
+        source = json.loads((fit / CONTENT).read_text(encoding="utf-8")).get("source")
+        words = ["pars", "fit", str(source or "DATA")]
+        for name, value in job["columns"].items():
+            words += [f"--{name}", *(map(str, value) if isinstance(value, list) else [str(value)])]
+        flags = {"encoder": "--encoder", "encoded_views": "--views", "method": "--method", "seed": "--seed"}
+        for key, flag in flags.items():
+            if job[key] not in (None, 0, "pars"):
+                words += [flag, str(job[key])]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise UserError(f"{fit} is damaged ({error!r}): expected a fit with {JOB} and {CONTENT}") from None
+    return [*words, "--out", out or str(fit)]

@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
 from pars.errors import UserError
 
 VERSION = 2
+FILES = "files.json"
+"""Of a finished run, and of the rows of a fit: the checksum of each file beside it."""
 
 
 class RunFiles:
@@ -27,6 +30,7 @@ class RunFiles:
     model.safetensors   final weights: `average.` (EMA) and `raw.`
     rows-STAGE.safetensors   predictions of each training row at the end of a stage
     dynamics.safetensors     per-example training dynamics: for the audit
+    files.json          checksums of the files above, when the run ended: `check_files` compares
     result.json         the outcome in numbers
     lock                there while a process trains, or after it was killed
     """
@@ -42,12 +46,43 @@ class RunFiles:
         self.checkpoint = path / "checkpoint.safetensors"
         self.model = path / "model.safetensors"
         self.dynamics = path / "dynamics.safetensors"
+        self.files = path / FILES
         self.result = path / "result.json"
         self._lock = path / "lock"
 
     def rows(self, stage: str) -> Path:
         """The file of a stage's end; "*" is a pattern for all of them."""
         return self.path / f"rows-{stage}.safetensors"
+
+
+def check_files(folder: Path, *names: str) -> None:
+    """Raise a UserError where a file is not the one that was written with the others of its folder.
+
+    names: the files that are about to be used; all by default. A folder without files.json, of a run that is not
+    finished or was written before there was one, is not checked.
+    """
+    path = folder / FILES
+    if not path.exists():
+        return
+    try:
+        expected = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(expected, dict):
+            raise TypeError(f"it holds a {type(expected).__name__}")
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise UserError(f"{path} is damaged: {error!r}") from error
+    for name in names or expected:
+        if name not in expected:
+            continue
+        file = folder / name
+        if not file.is_file():
+            raise UserError(f"{file} is missing: {path} names it; put it back, or begin again in a new folder")
+        with file.open("rb") as stream:
+            found = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+        if found != expected[name]:
+            raise UserError(
+                f"{file} is not the file that was written with the others of {folder} (its checksum is not that of "
+                f"{path.name}): changed, or copied from elsewhere? put it back, or begin again in a new folder"
+            )
 
 
 def check_run_format(folder: Path) -> None:

@@ -41,28 +41,44 @@ def test_the_table_has_every_row_and_both_sets_of_names(report: AuditReport) -> 
     lines = list(csv.DictReader(io.StringIO(as_csv(report, Content(ids=[f"id{row}" for row in range(200)])))))
     assert len(lines) == 200
     first = lines[0]
-    assert list(first)[:10] == [
+    assert list(first)[:8] == [
+        "rank",
         "index",
         "id",
         "given_label",
-        "label_right_prob",
         "suggested_label",
-        "suggested_prob",
-        "rank",
+        "label_right_prob",
+        "why",
         "is_label_issue",
-        "label_score",
-        "predicted_label",
     ]
-    assert "p_mean" in first
+    assert {"label_score", "predicted_label", "p_mean"} <= first.keys()
     assert "knn_agree" not in first
-    for row, line in enumerate(lines):
-        assert (line["index"], line["id"]) == (str(row), f"id{row}")
+    for line in lines:
+        row = int(line["index"])
+        assert line["id"] == f"id{row}"
         assert line["given_label"] == ("" if row == 7 else NAMES[report.given[row]])
         assert line["suggested_label"] == NAMES[report.suggested[row]]
         assert line["label_score"] == line["label_right_prob"]
         assert line["is_label_issue"] == str(bool(report.is_label_issue[row]))
-    assert float(first["label_right_prob"]) == pytest.approx(report.label_right_prob[0], rel=1e-5)
-    assert lines[7]["label_right_prob"] == ""
+    assert float(first["label_right_prob"]) == pytest.approx(report.label_right_prob[report.suspects[0]], rel=1e-5)
+    assert lines[-1]["label_right_prob"] == ""
+
+
+def test_the_table_begins_with_the_most_suspect_row_and_ends_with_the_unlabeled_one(report: AuditReport) -> None:
+    lines = list(csv.DictReader(io.StringIO(as_csv(report))))
+    assert [int(line["index"]) for line in lines] == [*report.suspects, 7]
+    assert [int(line["rank"]) for line in lines] == [*range(1, 200), 0]
+
+
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t", "\r"])
+def test_no_cell_of_the_table_is_a_formula(sign: str, report: AuditReport) -> None:
+    hostile = f"{sign}cmd|' /C calc'!A0"
+    text = as_csv(report, Content("text", [hostile] * 200, ids=[hostile] * 200))
+    for line in csv.DictReader(io.StringIO(text, newline="")):
+        assert line["id"] == line["text"] == f"'{hostile}"
+        assert float(line["margin"] or 0) == pytest.approx(
+            0 if line["index"] == "7" else report.margin[int(line["index"])], rel=1e-4, abs=1e-6
+        )
 
 
 def test_parquet_holds_what_the_table_holds(report: AuditReport, tmp_path: Path) -> None:
@@ -70,8 +86,8 @@ def test_parquet_holds_what_the_table_holds(report: AuditReport, tmp_path: Path)
     write_parquet(report, tmp_path / "a.parquet")
     table = parquet.read_table(tmp_path / "a.parquet").to_pydict()
     assert table.keys() == columns(report).keys()
-    assert table["suggested_label"] == [NAMES[k] for k in report.suggested]
-    assert table["rank"] == report.rank.tolist()
+    assert table["index"] == [*report.suspects, 7]
+    assert table["suggested_label"] == [NAMES[report.suggested[row]] for row in table["index"]]
 
 
 def test_without_pyarrow_the_message_says_what_to_install(

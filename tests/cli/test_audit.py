@@ -22,7 +22,8 @@ def test_an_audit_is_shown_and_written_beside_its_run(finished: Path, capsys: py
     assert pars("audit", finished, "--top", "3") == 0
     out, err = capsys.readouterr()
     assert "of 200 labels (plausible range" in " ".join(out.split())
-    assert "most suspect" in out
+    assert "row  given" in out
+    assert f"pars review {finished}" in out
     assert f"wrote {finished / 'audit' / 'audit.csv'}" in err
     rows = list(csv.DictReader((finished / "audit" / "audit.csv").open()))
     assert len(rows) == 200
@@ -47,8 +48,41 @@ def test_json_is_one_document_with_the_suspects(
 
 def test_neighbors_add_their_votes(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert pars("audit", finished, "--neighbors") == 0
-    assert "of its neighbors are labeled" in " ".join(capsys.readouterr().out.split())
+    assert "% of neighbors agree" in capsys.readouterr().out
     assert "knn_agree" in (finished / "audit" / "audit.csv").read_text().splitlines()[0]
+
+
+def test_a_fit_without_a_network_is_audited_corrected_and_inspected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [f"{x},{y}" for x, y in zip(range(80), ["low"] * 40 + ["high"] * 40, strict=True)]
+    lines[3], lines[70] = "3,high", "70,low"
+    table = tmp_path / "rows.csv"
+    table.write_text("x,y\r\n" + "\r\n".join(lines) + "\r\n", newline="")
+    fit = tmp_path / "fit"
+    train = ("fit", table, "--label", "y", "--features", "x", "--method", "logistic-regression", "--out", fit)
+    assert pars(*train, "--apply", "above=0.6") == 0
+    assert f"pars review {fit}" in capsys.readouterr().out
+    assert pars("audit", fit / "robust", "--apply", "above=0.6") == 0
+    assert "nobody has checked them" in capsys.readouterr().out
+    corrected = (fit / "audit" / "corrected.csv").read_bytes()
+    assert corrected == (fit / "robust" / "audit" / "corrected.csv").read_bytes()
+    changed = list(csv.DictReader((fit / "audit" / "corrections.csv").open()))
+    expected = table.read_bytes()
+    for line in changed:
+        row = line["row"]
+        before, after = (f"\n{row},{line[name]}\r".encode() for name in ("given", "label_name"))
+        assert expected.count(before) == 1
+        expected = expected.replace(before, after)
+    assert corrected == expected
+    assert {"3", "70"} <= {line["row"] for line in changed}
+    assert not (fit / "audit" / "labels.csv").exists()
+    assert pars("inspect", fit, "--json") == 0
+    told = one_document(capsys.readouterr().out)
+    assert (told["method"], told["rows"], told["classes"]) == ("logistic-regression", 80, 2)
+    assert told["out_of_fold_agreement"] > 80
+    for wrong in ("above=0.2", "below=0.9", "above=x", "0.9"):
+        assert "is no rule, expected above=P" in refused(("audit", fit, "--apply", wrong), tmp_path, capsys)
 
 
 def test_mistakes_leave_everything_as_it_was(

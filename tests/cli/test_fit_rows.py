@@ -108,7 +108,7 @@ def test_accuracy_is_that_of_the_named_column(texts: Path, desk: Path, capsys: p
 
 def test_the_list_of_wrong_labels_shows_texts_and_names(texts: Path, desk: Path, tmp_path: Path, capsys: Any) -> None:
     rows = list(csv.DictReader((desk / "tickets.csv").open()))
-    listed = list(csv.DictReader((texts / "audit" / "audit.csv").open()))
+    listed = sorted(csv.DictReader((texts / "audit" / "audit.csv").open()), key=lambda line: int(line["index"]))
     assert [(line["id"], line["text"]) for line in listed] == [(row["ticket"], row["body"]) for row in rows]
     formats = "csv,label-studio,argilla,prodigy,fiftyone"
     capsys.readouterr()

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from pars import augment
 from pars.data import Dataset, Split
-from pars.engine import Callback, RunFolder, TrainConfig, Trainer
+from pars.engine import Callback, Processes, RunFolder, TrainConfig, Trainer
 from pars.method_api import Method
 from pars.models import ModelConfig, build_model
 
@@ -59,6 +59,7 @@ def make_trainer(
     dropout: float = 0.0,
     plain_views: bool = False,
     planned: Sequence[float] = (),
+    processes: Processes | None = None,
 ) -> Trainer:
     if folder is not None:
         folder.mkdir(exist_ok=True)
@@ -73,6 +74,7 @@ def make_trainer(
         folder=None if folder is None else RunFolder(folder),
         callback=callback,
         planned=planned,
+        processes=processes,
     )
 
 

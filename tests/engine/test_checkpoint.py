@@ -259,7 +259,7 @@ def test_sums_of_another_shape_are_refused(name: str) -> None:
 
 
 def test_an_epoch_under_way_has_sums() -> None:
-    with pytest.raises(UserError, match="the sums of the epoch under way"):
+    with pytest.raises(UserError, match="the sums of the current epoch"):
         read_position(NOTE | {"meter": []}, {}, WHERE, epochs=4, steps=3, networks=1)
 
 

@@ -39,7 +39,7 @@ def test_a_row_is_answered_as_by_a_regression_that_was_fitted_without_it(n: int,
     x, labels = some_rows(n, d)
     labels[3] = -1
     regression = Regression(x, labels, 3)
-    answers = regression.without_own(torch.arange(n), labels, penalty)
+    (answers,) = regression.without_own(regression.standardized(torch.arange(n)) @ regression.basis, labels, [penalty])
     np.testing.assert_allclose(answers.numpy(), refitted(x, labels, penalty), atol=1e-8)
 
 

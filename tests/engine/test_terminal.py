@@ -24,7 +24,7 @@ def test_lines_go_to_stderr_one_per_epoch(capsys: pytest.CaptureFixture[str]) ->
     assert out == ""
     lines = err.splitlines()
     assert len(lines) == SHORT.epochs
-    assert re.match(r"train: epoch 1 · warm-up · raw \d\.\d{3} · test [\d.]+ % \(raw [\d.]+ %\) · ", lines[0])
+    assert re.match(r"train: epoch 1 · warm-up · raw \d\.\d{3} · test [\d.]+ % \(without EMA [\d.]+ %\) · ", lines[0])
     assert re.search(r"epoch 4 · main · .*selected \d+ % · of them right [\d.]+ %", lines[3])
     assert lines[3].endswith(" rows/s, 0 s left")
 

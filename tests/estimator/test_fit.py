@@ -172,3 +172,9 @@ def test_a_budget_decides_the_epochs_of_a_fit() -> None:
     once = RobustClassifier("ce", epochs=1, random_state=0).fit(x, y).history_[0]["flop"]
     model = RobustClassifier("ce", train_params={"budget": 7.5 * once / 1e15}, random_state=0).fit(x, y)
     assert [line["flop"] for line in model.history_] == [n * once for n in range(1, 8)]
+
+
+def test_a_network_instead_of_a_function_that_makes_one_is_refused() -> None:
+    rng = np.random.default_rng(0)
+    with pytest.raises(UserError, match="network is a Linear, expected a function of a row's shape"):
+        RobustClassifier(network=torch.nn.Linear(2, 2)).fit(rng.standard_normal((20, 2)), np.arange(20) % 2)

@@ -189,7 +189,7 @@ def test_what_makes_no_sense_is_refused(wrong: dict[str, Any], message: str) -> 
 
 def test_published_settings() -> None:
     simple, complex_ = ENTRIES
-    assert simple.recipe(Setting()).build() == NoiseAdaptation(confusion="soft", pretrain_share=0.1)
+    assert simple.recipe(Setting()).build() == NoiseAdaptation()
     hundred = complex_.recipe(Setting("cifar100"))
     assert hundred.build() == NoiseAdaptation(layer="complex", pretrain=40)
     assert (hundred.train["optimizer"].value, hundred.train["batch_size"].value) == ("adam", 256)

@@ -89,10 +89,10 @@ def class_thresholds(log_p: Floats, labels: Integers) -> Floats:
     return out
 
 
-def temperature_for_confidence(logits: Floats, target: float) -> float:
-    """Return the τ from 0.02 to 1 at which the mean confidence (largest probability) is nearest to `target`."""
+def temperature_for_confidence(logits: Floats, target: float, *, highest: float = 1.0) -> float:
+    """Return the τ from 0.02 to `highest` at which the mean confidence (largest probability) is nearest to `target`."""
     some = logits[subsample(np.arange(len(logits)), logits.shape[1])]
-    low, high = np.log(0.02), 0.0
+    low, high = np.log(0.02), np.log(highest)
     for _ in range(20):
         middle = (low + high) / 2
         if softmax(some, float(np.exp(middle))).max(axis=1).mean() > target:

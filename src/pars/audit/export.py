@@ -15,10 +15,11 @@ import numpy as np
 
 from pars import __version__
 from pars.audit.check import Array
-from pars.audit.report import AuditReport
+from pars.audit.report import AuditReport, explain_row
 from pars.errors import UserError
 from pars.files import write_atomically, write_text
 from pars.fit_folder import CONTENT, fit_of
+from pars.spreadsheet import escape_cell
 
 
 @dataclass(frozen=True)
@@ -76,50 +77,48 @@ EVIDENCE = ("margin_avg", "margin_early", "p_mean", "p_std", "agree", "forget", 
 
 
 def columns(report: AuditReport, content: Content | None = None) -> dict[str, Array]:
-    """Return the columns [n] of audit.csv by name; evidence that the audit does not have is left out.
+    """Return the columns [n] of audit.csv by name, most suspect rows first and unlabeled ones last.
 
-    `is_label_issue`, `label_score`, `given_label` and `predicted_label` are the names of cleanlab's Datalab.
+    The columns that people read come first; evidence that the audit does not have is left out. `is_label_issue`,
+    `label_score`, `given_label` and `predicted_label` are the names of cleanlab's Datalab.
     """
     content = content or Content()
+    order = np.argsort(np.where(report.rank > 0, report.rank, len(report) + 1), kind="stable")
     names = np.array([*report.classes, ""], dtype=object)  # -1 selects the empty name
     evidence = {name: report.evidence[name] for name in (*EVIDENCE, "label_used_in_loss") if name in report.evidence}
-    return {
+    found: dict[str, Array] = {
+        "rank": report.rank,
         "index": np.arange(len(report)),
         "id": np.array(list(map(str, range(len(report)) if content.ids is None else content.ids)), dtype=object),
         "given_label": names[report.given],
-        "label_right_prob": report.label_right_prob,
         "suggested_label": names[report.suggested],
-        "suggested_prob": report.suggested_prob,
-        "rank": report.rank,
+        "label_right_prob": report.label_right_prob,
+        **({} if content.values is None else {content.kind: np.array(list(content.values), dtype=object)}),
+        "why": np.array([explain_row(report, row) for row in range(len(report))], dtype=object),
         "is_label_issue": report.is_label_issue,
+        "suggested_prob": report.suggested_prob,
         "label_score": report.label_right_prob,
         "predicted_label": names[report.predicted],
         "margin": report.margin,
         **evidence,
-        "why": report.why,
-        **({} if content.values is None else {content.kind: np.array(list(content.values), dtype=object)}),
     }
+    return {name: values[order] for name, values in found.items()}
 
 
 def as_csv(report: AuditReport, content: Content | None = None) -> str:
-    """Return the table as CSV; missing values are empty."""
+    """Return the table as CSV for spreadsheets; missing values are empty, and no text is a formula."""
     table = columns(report, content)
+    cells = []
+    for values in table.values():
+        if values.dtype.kind == "f":
+            cells.append(["" if np.isnan(value) else f"{value:.6g}" for value in values.tolist()])
+        else:
+            cells.append([escape_cell(value) if isinstance(value, str) else str(value) for value in values.tolist()])
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    writer = csv.writer(text, lineterminator="\r\n")  # with "\n", Python 3.11 would not quote a lone "\r"
     writer.writerow(table)
-    writer.writerows(zip(*(map(_cell, values.tolist()) for values in table.values()), strict=True))
+    writer.writerows(zip(*cells, strict=True))
     return text.getvalue()
-
-
-def _cell(value: Any) -> str:
-    """A value of the table as text.
-
-    >>> [_cell(value) for value in (0.123456789, float("nan"), True, "a", 3)]
-    ['0.123457', '', 'True', 'a', '3']
-    """
-    if isinstance(value, float):
-        return "" if np.isnan(value) else f"{value:.6g}"
-    return str(value)
 
 
 def write_parquet(report: AuditReport, path: Path, content: Content | None = None) -> None:

@@ -17,7 +17,7 @@ from pars.audit.report import AuditReport, percent
 from pars.audit.scoring import score
 from pars.errors import UserError
 from pars.files import read_arrays
-from pars.run_files import RunFiles, check_run_format
+from pars.run_files import RunFiles, check_files, check_run_format
 
 ENOUGH_HELD_OUT = 100  # labeled rows; fewer are too few to calibrate on
 MEMORIZED = 0.1  # excess agreement with training labels above which late predictions are not used
@@ -78,6 +78,11 @@ def from_dynamics(
         chosen = mix_with_linear(chosen, linear, numbers, held_out)
     evidence: dict[str, Array] = {column: rows[name] for name, column in COLUMNS.items() if name in rows}
     evidence["label_used_in_loss"] = (numbers >= 0) & ~held_out
+    # What no label of its own has influenced: leave-one-out predictions, or those of held-out rows.
+    unseen = rows["linear"] if "linear" in rows else np.where(held_out[:, None], chosen.probabilities, np.nan)
+    scores: dict[str, Array] = {name: rows[name] for name in ("agree", "p_last") if name in rows}
+    if "margin_mean" in rows:
+        scores["aum"] = rows["margin_mean"]
     return score(
         chosen.probabilities,
         given,
@@ -87,6 +92,8 @@ def from_dynamics(
         evidence=evidence,
         estimates={} if (rate := chosen.held_out_disagreement) is None else {"held_out": rate},
         warnings=chosen.warnings,
+        scores=scores,
+        unseen=unseen if np.isfinite(unseen).any() else None,
     )
 
 
@@ -218,6 +225,7 @@ def audit_run(folder: str | Path, *, features: npt.ArrayLike | None = None) -> A
         )
     arrays, _ = read_arrays(file)
     classes = _read_classes(files.model)
+    check_files(path, file.name, files.model.name, files.inputs.name)
     try:
         return from_dynamics(arrays, classes=classes, features=features)
     except UserError as error:

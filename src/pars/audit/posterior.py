@@ -1,7 +1,7 @@
 """The posterior over true classes of every row, given the classifier's probabilities and the given label.
 
 1. Calibrate the probabilities to the given labels (temperature scaling) and make classes comparable: divide by the
-   mean self-confidence of each class (`class_thresholds`). The largest is the prediction.
+   root of the mean self-confidence of each class (`class_thresholds`). The largest is the prediction.
 2. Rows that reach the threshold of some class are *confident*: their true class is nearly certain (τ = ¼). Fit the
    noise model (`noise_model`) to them: error rates by class and difficulty, and flip probabilities.
 3. Calibrated probabilities predict *given* labels: remove the noise from them (`NoiseModel.denoise`).
@@ -11,6 +11,16 @@
 
 The order matters. Fitted together, soft g without any noise explain noisy labels as well as sharp g with noise do:
 likelihood alone cannot tell an uncertain network from uncertain labels. The confident rows break the tie.
+
+Two things limit what step 2 assumes.
+
+*How many labels are wrong.* Confident rows are certain only if the classes are apart. `overlap` measures that without
+labels: where prediction margins are as often near zero as anywhere, classes overlap or the network is weak. The more
+they do, the nearer the temperatures of steps 2 and 4 are to those at which g is as confident as a network with such
+margins is accurate (`Posterior.accuracies`).
+
+*In which order.* The noise model is fitted to each half of the rows. Where the halves disagree about how to correct
+plain self-confidence, the data do not support the correction: `model_weight` shrinks it (`combined_score`).
 """
 
 from __future__ import annotations
@@ -37,6 +47,15 @@ CELLS = 2**22  # probabilities in memory at a time
 FEWEST_CONFIDENT = 5  # with fewer confident rows, the noise model is fitted to all
 CONFIDENT_TAU = 0.25  # of the clean probabilities of confident rows; 0.15 to 0.25 are nearly the same (docs/audit.md)
 HIGHEST_ACCURACY = 0.999
+LOWEST_TAU = 0.05
+# The constants below were chosen by leaving out one data set at a time (docs/audit.md, "Small sets and weak models").
+THRESHOLD_POWER = 0.5  # of class thresholds: 1 misleads if most labels of a class are wrong
+APART, OVERLAPPING = 0.7, 0.85  # overlap up to which confident rows are certain, and from which on they least are
+LEAST_SHARPNESS = 0.25
+ACCURACY_LOG_ODDS, ACCURACY_SLOPE = 6.84, -7.8  # log-odds of a network's accuracy = 6.84 - 7.8·overlap
+ACCURACY_ERROR = 0.5  # standard error of these log-odds
+HALVING_GROUPS = 64
+MOST_WEIGHT = 0.6  # of the noise model's correction in the ranking
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,36 +70,201 @@ class Posterior:
     confident: npt.NDArray[np.bool_]  # [n] reaches the threshold of some class
     noise: NoiseModel
     tau: float
+    overlap: float  # of the classes, as this network sees them
+    flip_weight: float  # 0..1: of the noise model in the choice among the other classes; the rest is the prediction
+    accuracies: Floats  # [3] to expect of a network with such an overlap; one standard error less, and more
+    model_weight: float  # 0..1: of the noise model in the ranking; the rest is self-confidence
+    score: Floats  # [n] low = suspect; nan = unlabeled
+    right: Floats  # [n] probability that the label is right, in the order of `score`; nan = unlabeled
+    sharp_rate: float  # noise rate if confident rows are certain
 
     def clean(self, rows: slice | Integers) -> Floats:
         """Return g: class probabilities of some rows without their labels."""
         return softmax(self.noise.denoise(self.calibrated[rows], self.difficulty[rows]), self.tau)
 
-    def probabilities(self, rows: slice) -> Floats:
-        """Return q: the posterior of some rows given their labels; g for unlabeled rows."""
-        q = self.clean(rows)
-        labeled = self.labels[rows] >= 0
-        q[labeled] *= self.noise.likelihood(self.difficulty[rows][labeled], self.labels[rows][labeled])
+    def given_labels(self, clean: Floats, rows: slice) -> Floats:
+        """Return q: the posterior of some rows from their g, given their labels; g for unlabeled rows.
+
+        The probability of the label is `right`; the others share the rest as Bayes' rule has it.
+        """
+        q = clean.copy()
+        own = np.flatnonzero(self.labels[rows] >= 0)
+        labels = self.labels[rows][own]
+        q[own] *= self.noise.likelihood(self.difficulty[rows][own], labels)
+        q[own, labels] = 0
+        others = q[own].sum(axis=1, keepdims=True)
+        even = (1 - np.eye(q.shape[1])[labels]) / (q.shape[1] - 1) if (others <= 0).any() else 0.0
+        q[own] = np.where(others > 0, q[own] / np.maximum(others, 1e-300), even)
+        if self.flip_weight < 1:  # flip probabilities that describe the network's errors would mislead suggestions
+            at = np.arange(len(own))
+            blend = (1 - self.flip_weight) * self.calibrated[rows][own]
+            blend += self.flip_weight * np.log(np.maximum(q[own], 1e-300))
+            blend[at, labels] = -np.inf
+            best, chosen = q[own].argmax(axis=1), blend.argmax(axis=1)
+            q[own, best], q[own, chosen] = q[own, chosen], q[own, best]
+        right = self.right[rows][own]
+        q[own] *= (1 - right)[:, None]
+        q[own, labels] = right
         q /= q.sum(axis=1, keepdims=True)
         return q
 
 
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """What the noise model is fitted to: n rows, of which `labels` are -1 where there is none."""
+
+    labels: Integers
+    calibrated: Floats
+    comparable: Floats
+    confident: npt.NDArray[np.bool_]
+    difficulty: Floats
+
+    def fit(self, rows: Integers, sharpness: float, accuracy: float) -> tuple[NoiseModel, float]:
+        """Return the noise model and the temperature of g, fitted to some labeled rows.
+
+        sharpness 1: confident rows are certain. 0: g is as confident as a network of this accuracy is right.
+        """
+        n_classes = self.calibrated.shape[1]
+        sure = rows[self.confident[rows]]
+        if len(sure) < FEWEST_CONFIDENT:
+            sure = rows
+        sure = subsample(sure, n_classes, max(FITTED_ROWS, CELLS // n_classes))
+        tau = CONFIDENT_TAU
+        if sharpness < 1:
+            some = subsample(rows, n_classes)
+            matched = max(temperature_for_confidence(self.comparable[some], accuracy), LOWEST_TAU)
+            tau = tau**sharpness * matched ** (1 - sharpness)
+        noise = fit_noise_model(softmax(self.comparable[sure], tau), self.labels[sure], self.difficulty[sure])
+        clean = clean_temperature(self.calibrated[rows], self.labels[rows], self.difficulty[rows], noise)
+        if sharpness < 1:
+            logits = noise.denoise(self.calibrated[some], self.difficulty[some])
+            clean = clean**sharpness * temperature_for_confidence(logits, accuracy, highest=2.0) ** (1 - sharpness)
+        return noise, clean
+
+    def log_odds(self, rows: Integers, noise: NoiseModel, tau: float) -> Floats:
+        """Return the log-odds [m] that the labels of some rows are right, by Bayes' rule."""
+        out = np.empty(len(rows))
+        size = max(1, CELLS // self.calibrated.shape[1])
+        for start in range(0, len(rows), size):
+            part = rows[start : start + size]
+            labels, at = self.labels[part], np.arange(len(part))
+            q = softmax(noise.denoise(self.calibrated[part], self.difficulty[part]), tau)
+            q *= noise.likelihood(self.difficulty[part], labels)
+            right = q[at, labels].copy()
+            q[at, labels] = 0
+            out[start : start + size] = np.log(np.maximum(right, 1e-300)) - np.log(np.maximum(q.sum(axis=1), 1e-300))
+        return out
+
+
 def fit_posterior(log_p: Floats, labels: Integers) -> Posterior:
     """Return the posterior fitted to log-probabilities [n, K] and given labels [n] (see the module docstring)."""
-    n_classes = log_p.shape[1]
     calibrated = calibrate(log_p, labels)
-    comparable = calibrated - np.log(class_thresholds(calibrated, labels))
+    thresholds = np.log(class_thresholds(calibrated, labels))
+    comparable = calibrated - THRESHOLD_POWER * thresholds
     predicted = comparable.argmax(axis=1)
-    confident = comparable.max(axis=1) >= 0
     difficulty = rank_within(prediction_margin(comparable), predicted)
-    fitted = confident & (labels >= 0)
-    if fitted.sum() < FEWEST_CONFIDENT:
-        fitted = labels >= 0
-    some = subsample(np.flatnonzero(fitted), n_classes, max(FITTED_ROWS, CELLS // n_classes))
-    noise = fit_noise_model(softmax(comparable[some], CONFIDENT_TAU), labels[some], difficulty[some])
-    tau = clean_temperature(calibrated, labels, difficulty, noise)
-    margin = label_margin(comparable, labels)
-    return Posterior(labels, calibrated, predicted, margin, difficulty, confident, noise, tau)
+    data = _Rows(labels, calibrated, comparable, (calibrated - thresholds).max(axis=1) >= 0, difficulty)
+    rows = np.flatnonzero(labels >= 0)
+    self_confidence = calibrated[rows, labels[rows]]
+    noise, tau = data.fit(rows, 1.0, 1.0)
+    sharp = data.log_odds(rows, noise, tau)
+    weight = MOST_WEIGHT * float(np.sqrt(split_half_agreement(data, rows, self_confidence)))
+    score = combined_score(sharp, self_confidence, weight)
+    found = overlap(log_p)
+    log_odds = ACCURACY_LOG_ODDS + ACCURACY_SLOPE * found + ACCURACY_ERROR * np.array([0.0, -1.0, 1.0])
+    accuracies: Floats = 1 / (1 + np.exp(-np.clip(log_odds, -30, 30)))
+    sharpness = float(np.clip((OVERLAPPING - found) / (OVERLAPPING - APART), LEAST_SHARPNESS, 1))
+    of_rows = sharp
+    if sharpness < 1:
+        agreement = float((calibrated[rows].argmax(axis=1) == labels[rows]).mean())
+        noise, tau = data.fit(rows, sharpness, max(float(accuracies[0]), agreement))
+        of_rows = data.log_odds(rows, noise, tau)
+    right = np.full((2, len(labels)), np.nan)
+    right[:, rows] = score, in_order_of(score, 1 / (1 + np.exp(-np.clip(of_rows, -700, 700))))
+    return Posterior(
+        labels,
+        calibrated,
+        predicted,
+        label_margin(comparable, labels),
+        difficulty,
+        data.confident,
+        noise,
+        tau,
+        overlap=found,
+        flip_weight=(sharpness - LEAST_SHARPNESS) / (1 - LEAST_SHARPNESS),
+        accuracies=accuracies,
+        model_weight=weight,
+        score=right[0],
+        right=right[1],
+        sharp_rate=float(1 - (1 / (1 + np.exp(-np.clip(sharp, -700, 700)))).mean()),
+    )
+
+
+def overlap(log_p: Floats) -> float:
+    """Return the standard deviation of the prediction margins over their mean: how little the classes are apart.
+
+    It needs no labels, and no temperature changes it. Clusters far from all boundaries have nearly equal margins.
+    Overlapping ones have most margins near zero: 0.76 is that of two classes with one normal distribution of scores
+    between them, 1 that of an exponential distribution.
+
+    >>> rng = np.random.default_rng(0)
+    >>> scores = rng.standard_normal(100_000)
+    >>> round(overlap(np.stack([scores, -scores], axis=1)), 2)
+    0.76
+    """
+    margins = prediction_margin(log_p)
+    return float(margins.std() / max(float(margins.mean()), 1e-12))
+
+
+def in_order_of(score: Floats, values: Floats) -> Floats:
+    """Return values [m] that rise with `score` [m] and have the same mean.
+
+    The mean of two such: the isotonic regression of the values on the score, and the sorted values, which keeps rows
+    apart that the regression makes equal.
+
+    >>> in_order_of(np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.1, 0.6, 0.4, 0.9]))
+    array([0.1 , 0.45, 0.55, 0.9 ])
+    """
+    from scipy.optimize import isotonic_regression  # here: it takes a moment to import
+
+    order = np.lexsort((values, score))
+    out = np.empty(len(values))
+    out[order] = (np.asarray(isotonic_regression(values[order]).x) + np.sort(values)) / 2
+    return out
+
+
+def combined_score(model: Floats, self_confidence: Floats, weight: float) -> Floats:
+    """Return the weighted mean [m] of the noise model's log-odds and of self-confidence on the same scale.
+
+    That scale: the k-th smallest self-confidence becomes the k-th smallest log-odds.
+    """
+    plain = np.empty(len(model))
+    plain[np.argsort(self_confidence, kind="stable")] = np.sort(model)
+    out: Floats = weight * model + (1 - weight) * plain
+    return out
+
+
+def split_half_agreement(data: _Rows, rows: Integers, self_confidence: Floats) -> float:
+    """Return how well the corrections of two noise models agree that are fitted to half of the rows each, in 0..1.
+
+    The correction of a row is the difference between the model's log-odds and self-confidence on their scale. Agreement
+    is the concordance: twice the covariance over the sum of the variances.
+    """
+    kept = subsample(np.arange(len(rows)), data.calibrated.shape[1])
+    some, plain = rows[kept], self_confidence[kept]
+    if len(some) < 2 * FEWEST_CONFIDENT:
+        return 0.0
+    # Halves that depend neither on the order of rows nor on that of classes: every other of 64 groups of similar rows.
+    groups = min(HALVING_GROUPS, len(some))
+    size = (data.calibrated[some] ** 2).sum(axis=1)
+    place = np.empty(len(some), dtype=np.int64)
+    place[np.argsort(size, kind="stable")] = np.arange(len(some)) * groups // len(some)
+    corrections = []
+    for half in (0, 1):
+        log_odds = data.log_odds(some, *data.fit(np.sort(some[place % 2 == half]), 1.0, 1.0))
+        corrections.append(log_odds - combined_score(log_odds, plain, 0.0))
+    (first, both), (_, second) = np.cov(np.stack(corrections))
+    return float(np.clip(2 * both / max(first + second, 1e-12), 0, 1))
 
 
 def clean_temperature(calibrated: Floats, labels: Integers, difficulty: Floats, noise: NoiseModel) -> float:
@@ -93,11 +277,9 @@ def clean_temperature(calibrated: Floats, labels: Integers, difficulty: Floats, 
     some = subsample(np.flatnonzero(labels >= 0), calibrated.shape[1])
     logits = noise.denoise(calibrated[some], difficulty[some])
     likelihood = noise.likelihood(difficulty[some], labels[some])
-
-    def value(tau: float) -> float:
-        return float(np.log((softmax(logits, tau) * likelihood).sum(axis=1) + 1e-300).mean())
-
-    likeliest = best_temperature(value, low=0.02, high=1.0)
+    likeliest = best_temperature(
+        lambda tau: float(np.log((softmax(logits, tau) * likelihood).sum(axis=1) + 1e-300).mean()), low=0.02, high=1.0
+    )
     accuracy = estimated_accuracy(logits, labels[some], difficulty[some], noise)
     matched = temperature_for_confidence(logits, accuracy)
     return float(np.sqrt(likeliest * matched))

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pars import seeds
-from pars.audit.calibration import Floats, Integers, log_probabilities, subsample, sums_by
+from pars.audit.calibration import Floats, Integers, calibrate, log_probabilities, subsample, sums_by
 from pars.audit.check import Array, GivenLabels, check_labels, check_probabilities, check_shape
 from pars.audit.noise_model import dawid_skene, plausible_range, transition_em
 from pars.audit.posterior import Posterior, fit_posterior
@@ -17,6 +17,8 @@ from pars.audit.report import AuditReport, Confusion, find_warnings
 CHOICES = 5  # classes reported per row
 CONFUSIONS = 10  # pairs of classes reported
 NEIGHBORS = 10
+CLEAR = 2 / 3  # probability without the label from which on a row is not ambiguous
+TWO_CLASSES_OVERLAP, CLASSES_OVERLAP = 0.66, 0.76  # overlap from which on nothing can be judged, for 2 and more classes
 CELLS = 2**24  # similarities in memory at a time: 64 MB
 VOTERS = 60_000  # with more labeled rows, a random sample of this size votes
 
@@ -32,6 +34,8 @@ def score(
     evidence: Mapping[str, Array] | None = None,
     estimates: Mapping[str, float] | None = None,
     warnings: Sequence[str] = (),
+    scores: Mapping[str, Array] | None = None,
+    unseen: npt.ArrayLike | None = None,
 ) -> AuditReport:
     """Return which labels are wrong, and what they should be.
 
@@ -42,6 +46,9 @@ def score(
     early [n, K]: further predictions of the same rows, for another estimate of the noise rate.
     features [n, ...]: for the votes of the nearest neighbors; or pass these votes as neighbors [n, K].
     evidence, estimates, warnings: columns [n] by name, noise rates by name and warnings to include in the report.
+    scores: further scores [n] by name for `report.scores`, low = suspect.
+    unseen [n, K]: probabilities without the influence of a row's own label, NaN where there are none. They tell whether
+        labels can be predicted at all; by default `probabilities` do.
 
     >>> p = np.array([[0.9, 0.1]] * 30 + [[0.1, 0.9]] * 30)
     >>> report = score(p, [0] * 30 + [1] * 29 + [0])
@@ -63,7 +70,19 @@ def score(
             given.numbers >= 0, votes[np.arange(len(p)), np.maximum(given.numbers, 0)], np.nan
         )
     posterior = fit_posterior(log_probabilities(p), given.numbers)
-    return _build_report(posterior, given, p.argmax(axis=1), views, columns, estimates or {}, warnings)
+    at, own = np.arange(len(p)), np.maximum(given.numbers, 0)
+    others = np.array(p, dtype=np.float64)
+    others[at, own] = -np.inf
+    self_confidence = p[at, own].astype(np.float64)
+    named = {
+        "self_confidence": self_confidence,
+        "normalized_margin": (self_confidence - others.max(axis=1) + 1) / 2,
+        **({"neighbor_votes": columns["knn_agree"]} if "knn_agree" in columns else {}),
+        **(scores or {}),
+    }
+    named = {name: np.where(given.numbers >= 0, values, np.nan) for name, values in named.items()}
+    reason = why_not(posterior, given.numbers, None if unseen is None else np.asarray(unseen, dtype=np.float64))
+    return _build_report(posterior, given, p.argmax(axis=1), views, columns, estimates or {}, warnings, named, reason)
 
 
 def _build_report(
@@ -74,31 +93,37 @@ def _build_report(
     evidence: Mapping[str, Array],
     more: Mapping[str, float],
     warnings: Sequence[str],
+    scores: Mapping[str, Array],
+    reason: str,
 ) -> AuditReport:
     n, n_classes = posterior.calibrated.shape
     labels, n_choices = given.numbers, min(CHOICES, n_classes)
-    right, odds = np.full(n, np.nan), np.full(n, np.nan)
+    right = posterior.right
     choices, choice_probs = np.zeros((n, n_choices), np.int64), np.zeros((n, n_choices))
+    ambiguous = np.zeros(n, dtype=bool)
     joint = np.zeros((n_classes, n_classes))  # expected rows [true, given]
     size = max(1, CELLS // n_classes)  # rows whose probabilities fit in memory
     for start in range(0, n, size):
         part = slice(start, start + size)
-        q = posterior.probabilities(part)
-        choices[part], choice_probs[part] = _top_k(q, n_choices)
+        clean = posterior.clean(part)
+        ambiguous[part] = clean.max(axis=1) < CLEAR
+        q = posterior.given_labels(clean, part)
+        some = np.argpartition(-q, n_choices - 1, axis=1)[:, :n_choices]
+        values = np.take_along_axis(q, some, axis=1)
+        largest_first = np.argsort(-values, axis=1, kind="stable")
+        choices[part] = np.take_along_axis(some, largest_first, axis=1)
+        choice_probs[part] = np.take_along_axis(values, largest_first, axis=1)
         own = np.flatnonzero(labels[part] >= 0)
-        of_label = q[own, labels[part][own]]
-        q_others = q[own].copy()
-        q_others[np.arange(len(own)), labels[part][own]] = 0
-        at = own + part.start
-        right[at] = of_label
-        odds[at] = np.log(np.maximum(of_label, 1e-300)) - np.log(np.maximum(q_others.sum(axis=1), 1e-300))
-        joint += sums_by(labels[at], q[own], n_classes).T
+        joint += sums_by(labels[part][own], q[own], n_classes).T
     labeled = labels >= 0
     rate = float(1 - right[labeled].mean())
     estimates = {"posterior": rate, **_noise_rates(posterior, predicted, views), **more}
     low, high = plausible_range(estimates, int(labeled.sum()))
-    rank, of_labeled = np.zeros(n, np.int64), np.flatnonzero(labeled)  # ties of the odds are broken by the margin
-    rank[of_labeled[np.lexsort((posterior.margin[labeled], odds[labeled]))]] = np.arange(1, len(of_labeled) + 1)
+    if reason:
+        low = 0.0
+    rank, of_labeled = np.zeros(n, np.int64), np.flatnonzero(labeled)  # ties of the score are broken by the margin
+    order = np.lexsort((posterior.margin[labeled], posterior.score[labeled], right[labeled]))
+    rank[of_labeled[order]] = np.arange(1, len(of_labeled) + 1)
     true_rows = joint.sum(axis=1, keepdims=True)
     transition = (joint + 1e-9 * np.eye(n_classes)) / (true_rows + 1e-9)
     class_rows = joint.sum(axis=0)
@@ -123,6 +148,7 @@ def _build_report(
         margin=posterior.margin,
         rank=rank,
         is_label_issue=labeled & (suggested != labels),
+        is_ambiguous=ambiguous,
         difficulty=posterior.difficulty,
         choices=choices,
         choice_probs=choice_probs,
@@ -134,17 +160,34 @@ def _build_report(
         class_error=np.where(class_rows > 0, 1 - np.diag(joint) / np.maximum(class_rows, 1e-12), np.nan),
         class_rows=np.rint(class_rows).astype(np.int64),
         confused=confused,
+        reason=reason,
+        scores=scores,
         warnings=(*warnings, *find_warnings(transition, labels, predicted, views, given.classes)),
         evidence=evidence,
     )
 
 
-def _top_k(q: Floats, count: int) -> tuple[Integers, Floats]:
-    """Columns and values of the largest entries of each row, largest first."""
-    some = np.argpartition(-q, count - 1, axis=1)[:, :count]
-    values = np.take_along_axis(q, some, axis=1)
-    order = np.argsort(-values, axis=1, kind="stable")
-    return np.take_along_axis(some, order, axis=1), np.take_along_axis(values, order, axis=1)
+def why_not(posterior: Posterior, labels: Integers, unseen: Floats | None) -> str:
+    """Return why these labels cannot be judged; empty if they can.
+
+    Either the labels cannot be predicted better than by their frequencies, or margins are those of classes that overlap
+    (or of a network too weak to tell them apart): then a row whose label is not predicted may be ambiguous or wrong.
+    """
+    n_classes = posterior.calibrated.shape[1]
+    log_p, rows = posterior.calibrated, np.flatnonzero(labels >= 0)
+    if unseen is not None:
+        rows = rows[np.isfinite(unseen[rows]).all(axis=1)]
+        if len(rows):
+            log_p = np.zeros_like(log_p)
+            log_p[rows] = calibrate(log_probabilities(unseen[rows]), labels[rows])
+    own = labels[rows]
+    shares = (np.bincount(own, minlength=n_classes) + 1) / (len(own) + n_classes)
+    gain = log_p[rows, own] - np.log(shares[own])
+    if len(rows) > 1 and gain.mean() <= 2 * gain.std() / np.sqrt(len(rows)):
+        return "the features predict these labels no better than their frequencies do"
+    if posterior.overlap >= (TWO_CLASSES_OVERLAP if n_classes == 2 else CLASSES_OVERLAP):
+        return "classes overlap or the classifier is weak, so rows that disagree may be ambiguous and not wrong"
+    return ""
 
 
 def _noise_rates(posterior: Posterior, predicted: Integers, views: Mapping[str, Integers]) -> dict[str, float]:
@@ -157,6 +200,13 @@ def _noise_rates(posterior: Posterior, predicted: Integers, views: Mapping[str, 
         # Confident learning's count: confident rows whose label is predicted neither with nor without thresholds.
         "confident": float((posterior.confident[rows] & disagrees & (predicted[rows] != labels)).mean()),
     }
+    # A network with such margins has about this accuracy; what is left of its disagreement is noise.
+    n_classes = posterior.calibrated.shape[1]
+    agreement = float((posterior.calibrated[rows].argmax(axis=1) == labels).mean())
+    for name, value in zip(("separation", "separation_low", "separation_high"), posterior.accuracies, strict=True):
+        accuracy = max(float(value), agreement, 1.5 / n_classes)
+        out[name] = min(1.0, (accuracy - agreement) / (accuracy - (1 - accuracy) / (n_classes - 1)))
+    out["sharp"] = posterior.sharp_rate
     some = subsample(rows, posterior.calibrated.shape[1])
     out["transition"] = transition_em(posterior.clean(some), posterior.labels[some])[0]
     if views:

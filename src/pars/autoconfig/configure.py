@@ -38,6 +38,7 @@ Progress = Callable[[], Callback | None]
 NetworkFactory = Callable[[tuple[int, ...], int], nn.Module]
 """Builds a user's own network for inputs of a shape and a number of classes."""
 DEFAULT_SIDE = 224  # pixels, as most pre-trained networks have seen
+JUDGING = 0.5  # of the held-out rows, where two trainings are compared by them
 SHARE = 0.4  # of the epochs: as many as PARS warms up
 NUMBERS = {"epochs": "train", "batch_size": "train", "lr": "train", "holdout": "data", "select": "train"}
 
@@ -47,13 +48,15 @@ def configurations(
 ) -> dict[str, RunConfig]:
     """The configurations that a fit may have, by the robust losses that may suit the data; one where none is used.
 
-    least_held_out: share of the labeled rows to hold out where the automatic settings would hold out none.
+    least_held_out: share of the labeled rows to hold out where the automatic settings would hold out none. Above 0, a
+        half of the held-out rows chooses nothing, so that it can judge.
     A UserError names a parameter that makes no sense.
     """
     shape, labels, n_classes = dataset.train.inputs.shape[1:], dataset.train.labels, dataset.n_classes
     class_rows = np.bincount(labels[labels >= 0], minlength=n_classes).tolist()
     automatic = rules.settings(shape, class_rows, params["method"])
     automatic["data"]["holdout"] = automatic["data"]["holdout"] or least_held_out
+    automatic["data"]["judging"] = JUDGING if least_held_out else 0.0
     chosen = {**_chosen_by_user(params), "device": params["device"]}
     if params["network"] is not DEFAULTS["network"] and pixel_side(params["network"]) is not None:
         automatic = automatic | rules.fine_tuning(class_rows) | {"model": {}}
@@ -101,7 +104,7 @@ def choose(
     network: builds that of each trial, where the user has one.
     """
     *_, last = configs.values()
-    held_out = int(training.held_out.sum())
+    held_out = int((training.held_out & ~training.judging).sum())
     if len(configs) == 1 or not held_out:
         return last, {}
     trials = {loss: trial(config, loss, training, network, progress()) for loss, config in configs.items()}

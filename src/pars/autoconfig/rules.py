@@ -91,7 +91,7 @@ def fine_tuning(class_rows: Sequence[int]) -> Changes:
 def robust_settings(shape: tuple[int, ...], n_classes: int) -> list[Setting]:
     """The robust losses that may suit the data, the most robust first, the quickest to learn last (`configure.choose`).
 
-    NCE+MAE learns no wrong labels by heart, even if most are wrong. But it needs good features and many rows, and many
+    NCE+MAE does not memorize wrong labels, even if most are wrong. But it needs good features and many rows, and many
     classes it does not learn at all: its gradient is in proportion to p_y, nothing where p_y is 1/77. GCE learns
     always, its q such that a row's gradient is a fifth of cross-entropy's while all classes are equally likely; q =
     0.7, which the literature uses for 10 classes, at most.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pars.classic.logistic_regression import LogisticRegression
 from pars.classic.model import ClassicSettings
@@ -20,11 +22,18 @@ class ClassicEntry:
 
     line: Line
     settings: type[ClassicSettings]
+    tuned: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Hyper-parameters that a search may change, and their values (docs/protocol.md)."""
 
 
-def _entry(settings: type[ClassicSettings], file: str, **about: str | int | None) -> ClassicEntry:
+def _entry(
+    settings: type[ClassicSettings],
+    file: str,
+    tuned: Mapping[str, tuple[Any, ...]] | None = None,
+    **about: str | int | None,
+) -> ClassicEntry:
     defaults = {"networks": 0, "stages": ("fit",), "cost": 0.0, "needs": ("feature vectors",)}
-    return ClassicEntry(Line(**defaults | about, file=f"src/pars/classic/{file}"), settings)  # type: ignore[arg-type]
+    return ClassicEntry(Line(**defaults | about, file=f"src/pars/classic/{file}"), settings, tuned or {})  # type: ignore[arg-type]
 
 
 CLASSIC: dict[str, ClassicEntry] = {
@@ -33,12 +42,13 @@ CLASSIC: dict[str, ClassicEntry] = {
         _entry(
             WANN,
             "wann.py",
+            {"k_min": (5, 11, 21), "k_max": (51, 101, 201)},
             name="wann",
             title="Weighted Adaptive Nearest Neighbors",
             paper="Di Salvo et al. 2024",
             link="https://arxiv.org/abs/2408.14358",
             year=2024,
-            summary="nearest neighbors, each weighted by how few of its own neighbors confirm its label",
+            summary="nearest neighbors, each weighted by 1/k, k being how many neighbors it takes to confirm its label",
             differs="features are standardized (`standardize`); a row is never its own neighbor, even of duplicates",
         ),
         _entry(

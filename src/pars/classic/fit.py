@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -19,7 +20,7 @@ from pars.classic.catalog import CLASSIC, FILE
 from pars.classic.logistic_regression import LinearModel
 from pars.classic.model import ClassicModel, ClassicSettings
 from pars.classic.wann import WANN, NeighborVotes
-from pars.data import Dataset
+from pars.data import Dataset, Split
 from pars.errors import UserError
 from pars.files import read_arrays, write_atomically
 
@@ -110,12 +111,14 @@ def fit_classic(
     return ClassicFit(name, settings, classifier, probabilities, labels, held_out)
 
 
-def save_fit(fit: ClassicFit, folder: Path) -> None:
-    """Write a fit to a folder, whole or not at all."""
+def save_fit(fit: ClassicFit, folder: Path, *, rows: Split | None = None) -> None:
+    """Write a fit to a folder, whole or not at all, with the checksum of the rows that it was fitted to."""
     arrays = {f"model.{name}": array for name, array in fit.classifier.model.arrays().items()}
     arrays |= {"probabilities": fit.probabilities, "given": fit.given, "held_out": fit.held_out}
     arrays |= {"mean": np.array(fit.classifier.mean), "std": np.array(fit.classifier.std)}
     note = {"method": fit.name, "settings": asdict(fit.settings), "classes": fit.classifier.classes}  # type: ignore[call-overload]
+    if rows is not None:
+        note["rows_blake2b"] = _checksum(rows)
 
     def write(beside: Path) -> None:
         whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
@@ -125,10 +128,18 @@ def save_fit(fit: ClassicFit, folder: Path) -> None:
     write_atomically(folder / FILE, write)
 
 
-def load_fit(folder: Path) -> ClassicFit:
-    """Read a fit from its folder."""
+def _checksum(rows: Split) -> str:
+    digest = hashlib.blake2b(np.ascontiguousarray(rows.inputs).data, digest_size=16)
+    digest.update(rows.labels.tobytes())
+    return digest.hexdigest()
+
+
+def load_fit(folder: Path, *, rows: Split | None = None) -> ClassicFit:
+    """Read a fit from its folder; a UserError where it was not fitted to these rows."""
     path = folder / FILE
     arrays, note = read_arrays(path)
+    if rows is not None and note.get("rows_blake2b") != _checksum(rows):
+        raise UserError(f"{path} was fitted to other rows than those of {folder.parent}; copied from another fit?")
     try:
         name, classes = note["method"], tuple(map(str, note["classes"]))
         model = _MODELS[name].of_arrays(

@@ -6,21 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Group
-from rich.table import Table
-from rich.text import Text
-
 from pars import audit
 from pars.classic import is_classic_folder
 from pars.cli.flags import Parser, add_json_flag
 from pars.cli.output import printable, say, show
+from pars.cli.suspects import APPLY_HELP, apply_rule, next_steps, rule
 from pars.errors import UserError
-from pars.fit_folder import run_of
+from pars.files import expanded
+from pars.fit_folder import ROBUST, fit_of, run_of
 
 if TYPE_CHECKING:
     from pars.audit import AuditReport, Content
-
-SHOWN = 20
 
 
 def command(args: Sequence[str]) -> int:
@@ -28,18 +24,19 @@ def command(args: Sequence[str]) -> int:
         prog="pars audit",
         description="Which labels of a run's training rows are wrong, and what they should be. Writes the list.",
     )
-    parser.add_argument("run", type=Path, help="the run's folder, or that of `pars fit`")
-    parser.add_argument("--out", type=Path, help="folder for the files (default: RUN/audit)")
+    parser.add_argument("run", type=expanded, help="the run's folder, or that of `pars fit`")
+    parser.add_argument("--out", type=expanded, help="folder for the files (default: RUN/audit)")
     parser.add_argument("--format", default="csv", help=f"files to write, with commas: {', '.join(audit.FORMATS)}")
     parser.add_argument(
         "--top",
         type=int,
         metavar="N",
-        help="rows to show and to export for annotators (default: the flagged ones)",
+        help="rows to show and to export for annotators (default: the flagged ones; ten are shown)",
     )
     parser.add_argument(
         "--neighbors", action="store_true", help="ask each row's nearest neighbors, too; needs the run's data"
     )
+    parser.add_argument("--apply", metavar="above=P", type=rule, help=APPLY_HELP)
     add_json_flag(parser)
     options = parser.parse_args(args)
     if options.top is not None and options.top < 1:
@@ -50,22 +47,28 @@ def command(args: Sequence[str]) -> int:
     folder = options.out or options.run / "audit"
     for path in audit.write_audit(report, folder, formats, top=options.top, content=content):
         say(f"wrote {path}")
-    show(options.json, as_json(report, options.top, content), lambda: overview(report, options.top or SHOWN, content))
+    fit = fit_of(options.run)
+    ending = [overview(report, options.top, content)]
+    if options.apply is not None:
+        ending.append(apply_rule(report, content, options.run, folder, options.apply))
+    ending.append(next_steps(options.run if fit is None else fit, is_fit=fit is not None))
+    show(options.json, as_json(report, options.top, content), lambda: "\n".join(ending))
     return 0
 
 
 def report_of(path: Path, neighbors: bool) -> AuditReport:
     """Of a run, or of a fit as `pars fit` itself audits it."""
     folder = run_of(path)
+    fit = fit_of(path)
     if neighbors and not is_classic_folder(folder):
         from pars import run  # torch
 
         return audit.audit_run(folder, features=run.row_features(folder))
-    if folder == path:
-        return audit.audit_run(path)
+    if fit is None or folder.resolve() != (fit / ROBUST).resolve():
+        return audit.audit_run(folder)
     from pars import fitting  # torch
 
-    return fitting.audit_fit(path)
+    return fitting.audit_fit(fit)
 
 
 def as_json(report: AuditReport, top: int | None, content: Content | None = None) -> dict[str, Any]:
@@ -83,35 +86,30 @@ def as_json(report: AuditReport, top: int | None, content: Content | None = None
     return report.summary() | {"suspects": suspects}
 
 
-def overview(report: AuditReport, top: int, content: Content | None = None) -> Group:
+def overview(report: AuditReport, top: int | None, content: Content | None = None) -> str:
     """The whole in a few lines, then the most suspect rows."""
     review = report.review()
-    rate = f"{100 * report.noise_rate:.1f} %"
-    between = f"plausible range {100 * report.noise_rate_low:.1f} to {100 * report.noise_rate_high:.1f} %"
-    lines = [f"Estimated noise rate: {rate} of {report.n_labeled} labels ({between})."]
+    lines = [report.headline]
     if len(review):
         precision, recall = f"{100 * review.expected_precision:.0f} %", f"{100 * review.expected_recall:.0f} %"
-        lines.append(f"{len(review)} are flagged as wrong: expected precision {precision}, expected recall {recall}.")
+        between = f"{100 * review.expected_precision_low:.0f} to {100 * review.expected_precision_high:.0f} %"
+        lines.append(
+            f"{len(review)} are flagged as wrong: expected precision {precision} (range {between}), "
+            f"expected recall {recall}."
+        )
     if report.confused:
-        pairs = [f"{pair.true} as {pair.given} ({pair.expected_rows:.0f})" for pair in report.confused[:5]]
+        pairs = [f"{name(pair.true)} as {name(pair.given)} ({pair.expected_rows:.0f})" for pair in report.confused[:5]]
         lines.append(f"Most confused: {', '.join(pairs)}")
-    lines += [f"warning: {words}" for words in report.warnings]
+    lines += [f"warning: {shortened(words, end=False, most=1000)}" for words in report.warnings]
     lines.append("Check flagged rows before you delete them. Never drop flagged rows of a test set unchecked.")
-    return Group(*(Text(line) for line in lines), suspects_table(report, top, content))
+    if len(review) or top is not None:
+        lines.append(audit.suspects_text(report, top, content))
+    return "\n".join(lines)
 
 
-def suspects_table(report: AuditReport, top: int, content: Content | None = None) -> Table:
-    table = Table(title="\nmost suspect", title_justify="left", title_style="bold", box=None)
-    shown = () if content is None or content.values is None else (content.kind,)
-    for name in ("row", "given", "suggested", "right", "why", *shown):
-        table.add_column(name, justify="right" if name in ("row", "right") else "left", overflow="fold")
-    for row in report.suspects[:top]:
-        given, suggested = report.classes[report.given[row]], report.classes[report.suggested[row]]
-        right = f"{100 * report.label_right_prob[row]:.1f} %"
-        named = {} if content is None else content.named(row)
-        what = [Text(shortened(value, end=kind == "image")) for kind, value in named.items()]
-        table.add_row(str(row), Text(given), Text(suggested), right, Text(report.why[row]), *what)
-    return table
+def name(label: str) -> str:
+    """A class name as a table can show it."""
+    return shortened(label, end=False, most=40)
 
 
 def shortened(text: str, *, end: bool, most: int = 100) -> str:

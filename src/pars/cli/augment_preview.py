@@ -15,7 +15,7 @@ from pars.cli.flags import Parser, add_json_flag, check_unmirrored, parsed
 from pars.cli.output import say, show
 from pars.cli.predict import check_out
 from pars.errors import UserError
-from pars.files import write_atomically
+from pars.files import expanded, write_atomically
 from pars.lazy import torch
 from pars.report import Tile, contact_sheet
 
@@ -31,7 +31,7 @@ class Flags:
 def parser() -> Parser:
     out = Parser(prog="pars augment-preview", add_help=False, allow_abbrev=False)
     out.add_argument("data", metavar="DATA", help="a data set's name, an array file, or a picture")
-    out.add_argument("out", metavar="OUT.png", type=Path, help="the contact sheet to write")
+    out.add_argument("out", metavar="OUT.png", type=expanded, help="the contact sheet to write")
     out.add_argument("--rows", type=int, default=4, metavar="N", help="how many images (default: 4)")
     out.add_argument("--first", type=int, default=0, metavar="ROW", help="from which row on (default: 0)")
     out.add_argument("--copies", type=int, default=4, metavar="N", help="views of each kind (default: 4)")

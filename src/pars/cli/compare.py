@@ -17,6 +17,7 @@ from pars.cli.output import say, show
 from pars.cli.train import help_text, resolve
 from pars.engine import Interrupted, show_progress
 from pars.errors import UserError
+from pars.files import expanded
 from pars.noise import NoiseConfig
 
 ABOUT = "Train several methods on the same rows, views and network at the same cost, and compare them."
@@ -26,7 +27,7 @@ METHODS = "ce,warmup,elr,mixup,fixmatch,pars"
 def parser() -> Parser:
     out = Parser(prog="pars compare", add_help=False, allow_abbrev=False)
     out.add_argument("--preset", metavar="NAME", help=f"{', '.join(run.PRESETS)} (default: digits)")
-    out.add_argument("--config", metavar="FILE", type=Path, help="TOML laid over the preset")
+    out.add_argument("--config", metavar="FILE", type=expanded, help="TOML file that overrides the preset")
     out.add_argument(
         "--methods",
         metavar="NAMES",
@@ -34,7 +35,7 @@ def parser() -> Parser:
         help=f"separated by commas (default: {METHODS}); --NAME.FIELD sets a field of one of them, as --pars.tau 0.8",
     )
     out.add_argument("--budget", metavar="PFLOP", type=float, help="of each run (default: each method's own epochs)")
-    out.add_argument("--out", metavar="FOLDER", type=Path, help="for the runs (default: runs/compare-PRESET)")
+    out.add_argument("--out", metavar="FOLDER", type=expanded, help="for the runs (default: runs/compare-PRESET)")
     out.add_argument("--lr", metavar="METHOD=RATE", action="append", default=[], help="a method's own; may be repeated")
     out.add_argument("--search-lr", metavar="RATES", help="try these for each other method, by held-out given labels")
     out.add_argument("--search-share", metavar="SHARE", type=float, default=0.25, help="of the budget, for each try")

@@ -16,6 +16,7 @@ from pars.cli.flags import Parser, add_json_flag
 from pars.cli.output import say, show
 from pars.engine import Interrupted, RunFolder, show_progress
 from pars.errors import UserError
+from pars.files import expanded
 from pars.noise import NoiseConfig
 
 ROWS = {"ce": "plain training (cross-entropy)", "warmup": "robust loss only (PARS' warm-up)", "pars": "PARS"}
@@ -28,7 +29,7 @@ def command(args: Sequence[str]) -> int:
     parser.add_argument("--rate", type=float, default=0.5, help="share of labels replaced by a random one")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--epochs", type=int, help="of each of the three runs (default: the digits preset's)")
-    parser.add_argument("--out", type=Path, help="keep the three runs and the plot here (default: a temporary folder)")
+    parser.add_argument("--out", type=expanded, help="keep the runs and the plot here (default: a temporary folder)")
     add_json_flag(parser)
     options = parser.parse_args(args)
     configs = {method: configure(method, options) for method in ROWS}  # before any folder is made
@@ -60,7 +61,10 @@ def compare(configs: dict[str, run.RunConfig], out: Path, options: argparse.Name
     report.comparison(curves, plot, title=title)
     accuracies = {m: {key: r["test"]["ema"][key] for key in ("best", "last", "last10")} for m, r in results.items()}
     show(options.json, accuracies, lambda: outcome(results, title))
-    say(f"plot: {plot}\nruns: {out} (try `pars inspect {out / 'pars'}`)")
+    say(
+        f"plot: {plot}\nruns: {out} (try `pars inspect {out / 'pars'}`)\n"
+        f"Look at the suspect labels and fix them: pars review {out / 'pars'}"
+    )
     return 0
 
 

@@ -26,7 +26,7 @@ class Flags:
 def parser() -> Parser:
     out = Parser(prog="pars encode", add_help=False, allow_abbrev=False)
     out.add_argument("data", metavar="DATA", help="a table, a folder class/name.jpg, an .npz file, a data set's name")
-    out.add_argument("out", metavar="OUT", type=Path, help="OUT.npz, or a folder of .npy files (read as memory maps)")
+    out.add_argument("out", metavar="OUT", type=expanded, help="OUT.npz, or a folder of .npy files (memory maps)")
     out.add_argument("--encoder", metavar="NAME", help=f"{', '.join(encode.NAMES)} (default for texts: tfidf)")
     out.add_argument("--views", type=int, default=0, metavar="N", help="weak and strong views of each row (default: 0)")
     add_table_flags(out)
@@ -43,7 +43,7 @@ def parser() -> Parser:
 
 
 def command(args: Sequence[str]) -> int:
-    about = "Encode every row once with a frozen encoder; stopped, the same command goes on."
+    about = "Encode every row once with a frozen encoder; run the same command again to resume."
     options, flags = parsed(parser(), Flags, default=Flags(), args=args, about=about)
     check_unmirrored(flags.views)
     encode.check_output_path(options.out)
@@ -97,7 +97,7 @@ def text(options: argparse.Namespace, train: Table) -> str:
 
 def tables(options: argparse.Namespace) -> tuple[Table, Table | None]:
     """The rows to train on and, where there are some, to test on."""
-    columns = table_options(options)
+    columns = table_options(options) | {"skip_unreadable": options.skip_unreadable}
     path = expanded(options.data)
     test = None
     if options.data in data.NAMES or data.is_idx_folder(path):

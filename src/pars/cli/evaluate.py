@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from pars import fitting
 from pars.cli.flags import Parser, add_json_flag, add_new_rows_flags, new_rows_options
 from pars.cli.output import show
+from pars.files import expanded
 
 
 def command(args: Sequence[str]) -> int:
     parser = Parser(prog="pars evaluate", description="Accuracy of a run's network on labeled rows.")
-    parser.add_argument("run", type=Path, help="the run's folder, or that of `pars fit`")
+    parser.add_argument("run", type=expanded, help="the run's folder, or that of `pars fit`")
     parser.add_argument(
         "data",
         help="labeled: a data set's name (its test rows), a .npz file; after `pars fit` a table or pictures, too",

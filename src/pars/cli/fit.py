@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pars import audit, fitting, methods
+from pars import fitting, methods
+from pars.audit import suspects_text
 from pars.classic import CLASSIC
 from pars.cli.flags import Parser, add_json_flag, add_table_flags, table_options
 from pars.cli.output import printable, say, show
-from pars.data import Table
+from pars.cli.suspects import APPLY_HELP, apply_rule, next_steps, rule
+from pars.data import Table, with_checked_labels
 from pars.engine import Interrupted
 from pars.errors import UserError
-from pars.files import write_text
-from pars.fit_folder import AUDIT, RESULT
+from pars.files import expanded
+from pars.fit_folder import AUDIT
 
 if TYPE_CHECKING:
     from pars.fitting import FitSettings
@@ -28,7 +28,7 @@ STOPPED = "Stopped and saved. Run the same command again to resume."
 def add_fit_flags(parser: argparse.ArgumentParser) -> None:
     """Flags that `fit` and `selftest` share."""
     parser.add_argument("data", metavar="DATA", help="a table, a folder class/name.jpg, or an .npz file")
-    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="for both runs and the list")
+    parser.add_argument("--out", type=expanded, required=True, metavar="FOLDER", help="for both runs and the list")
     add_table_flags(parser, features=True)
     parser.add_argument("--encoder", metavar="NAME", help="for texts and pictures, as in pars encode (default: chosen)")
     parser.add_argument(
@@ -46,28 +46,49 @@ def add_fit_flags(parser: argparse.ArgumentParser) -> None:
 def command(args: Sequence[str]) -> int:
     parser = Parser(prog="pars fit", description="Train, list the wrong labels, and say whether it helped.")
     add_fit_flags(parser)
+    parser.add_argument(
+        "--labels", metavar="FILE", help="labels.csv of a review: corrected labels, and rows to leave out"
+    )
+    parser.add_argument("--apply", metavar="above=P", type=rule, help=APPLY_HELP)
     parser.add_argument("--test", metavar="FILE", help="a second table with right labels and the same columns")
+    parser.add_argument(
+        "--no-baseline",
+        dest="baseline",
+        action="store_false",
+        help="do not train plain cross-entropy to compare with: half of the time",
+    )
     options = parser.parse_args(args)
     table, settings = read(options)
+    if options.labels is not None:
+        table = with_checked_labels(table, options.labels)
     columns = table_options(options)
     test = None
     if options.test is not None:
+        columns["skip_unreadable"] = options.skip_unreadable
         test = fitting.read_rows(options.test, columns.pop("label"), classes=table.classes, **columns)
     try:
         found = fitting.fit_table(table, settings, test=test, out=options.out, progress=True, log=say_note)
     except Interrupted as stop:
         say(STOPPED)
         return stop.exit_code
-    files = audit.write_audit(found.audit, options.out / AUDIT, ["csv"], content=fitting.content_of(table))
-    result = {"out": str(options.out), **found.summary()}
-    write_text(options.out / RESULT, json.dumps(result, indent=1) + "\n")
-    show(options.json, result, lambda: f"{found}\nEvery label with its suggestion: {files[0]}")
+    applied = None
+    if options.apply is not None:
+        applied = apply_rule(found.audit, found.content, options.out, options.out / AUDIT, options.apply)
+    ending = [
+        str(found),
+        *([suspects_text(found.audit, content=found.content)] if found.audit.is_label_issue.any() else []),
+        f"Every label with its suggestion: {options.out / AUDIT / 'audit.csv'}",
+        *([] if applied is None else [applied]),
+        next_steps(options.out, is_fit=True),
+    ]
+    show(options.json, {"out": str(options.out), **found.summary()}, lambda: "\n".join(ending))
     return 0
 
 
 def read(options: argparse.Namespace) -> tuple[Table, FitSettings]:
     """The table that a command names, and how to fit it."""
     columns = table_options(options)
+    columns["skip_unreadable"] = options.skip_unreadable
     table = fitting.read_rows(options.data, columns.pop("label"), **columns)
     network: str | dict[str, object] = "auto"
     if options.network is not None:
@@ -83,6 +104,7 @@ def read(options: argparse.Namespace) -> tuple[Table, FitSettings]:
         device=options.device,
         network=network,
         reading=table_options(options),
+        baseline=getattr(options, "baseline", True),
     )
 
 

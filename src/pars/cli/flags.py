@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import io
 import re
 from collections.abc import Sequence
 from contextlib import redirect_stderr
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import tyro
@@ -18,13 +20,18 @@ if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
 T = TypeVar("T")
-COLUMNS = ("label", "text", "image", "features", "id", "true", "unlabeled", "delimiter", "encoding")
+CLOSE = 0.85  # of two flags, difflib's ratio: beyond it, the one is likely meant by the other
+COLUMNS = ("label", "text", "image", "features", "categorical", "id", "true", "unlabeled", "delimiter", "encoding")
 
 
 class Parser(argparse.ArgumentParser):
     """argparse, but a mistake is a UserError; without the usage that would push it off the screen."""
 
     def error(self, message: str) -> NoReturn:
+        message = message.replace(
+            "invalid expanded value: ''", "the path is empty, expected the name of a file or folder"
+        )
+        message = message.replace("invalid expanded value", "not a path")  # ~somebody
         raise UserError(f"{message}; see {self.prog} --help")
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
@@ -41,7 +48,7 @@ def fields_as_flags(kind: type[T], *, default: T, prog: str, args: Sequence[str]
     except SystemExit as leaving:
         if not leaving.code:
             raise
-        raise UserError(f"{one_line(said.getvalue())}; see {prog} --help") from None
+        raise UserError(f"{_without_far_guess(one_line(said.getvalue()), default)}; see {prog} --help") from None
 
 
 def parsed(
@@ -78,6 +85,28 @@ def one_line(box: str) -> str:
     return " ".join(message).rstrip(".") + (f"; expected {' or '.join(flags)}" if flags else "")
 
 
+def _without_far_guess(message: str, default: Any) -> str:
+    """tyro's message about an unknown flag; where its guess is not like the flag, the fields that there are instead.
+
+    >>> from dataclasses import make_dataclass
+    >>> kind = make_dataclass("Train", [("epochs", int, 1), ("lr", float, 0.1)])
+    >>> fields = make_dataclass("Run", [("train", kind, kind())])
+    >>> _without_far_guess("Unrecognized options: --train.wat, 3; expected --train.ema FLOAT", fields())
+    'unknown flag --train.wat; there are --train.epochs, --train.lr'
+    """
+    found = re.match(r"Unrecognized options: (--[\w.-]+).*?(?:; expected (--[\w.-]+).*)?$", message)
+    if found is None or (found[2] and difflib.SequenceMatcher(None, found[1], found[2]).ratio() > CLOSE):
+        return message
+    table, dot, _ = found[1].removeprefix("--").rpartition(".")
+    inner = default
+    for name in table.split(".") if dot else ():
+        inner = getattr(inner, name.replace("-", "_"), None)
+    if not is_dataclass(inner):
+        return f"unknown flag {found[1]}"
+    names = [f"--{table}{dot}{each.name.replace('_', '-')}" for each in fields(inner)]
+    return f"unknown flag {found[1]}; there are {', '.join(names)}"
+
+
 def check_unmirrored(views: ViewsConfig) -> None:
     """Refuse a setting of predictions where views are made and nothing is predicted."""
     if views.mirror:
@@ -99,10 +128,19 @@ def add_table_flags(parser: argparse.ArgumentParser, *, features: bool = False) 
         parser.add_argument(
             "--features", metavar="COLUMN", nargs="+", help="numbers and categories (default: all others)"
         )
+        parser.add_argument(
+            "--categorical", metavar="COLUMN", nargs="+", help="of the features: codes that look like numbers"
+        )
     parser.add_argument("--id", metavar="COLUMN", help="names of the rows (default: their numbers)")
+    parser.add_argument(
+        "--skip-unreadable",
+        action="store_true",
+        default=None,
+        help="leave out, and count, pictures that cannot be read",
+    )
     parser.add_argument("--true", metavar="COLUMN", help="the right labels, where known; only used to measure")
-    parser.add_argument("--unlabeled", metavar="LABEL", help='label that means "none"; "" for empty ones')
-    parser.add_argument("--delimiter", metavar="CHARACTER", help="of a CSV file (default: found out)")
+    parser.add_argument("--unlabeled", metavar="LABEL", help='value that marks unlabeled rows; "" for empty cells')
+    parser.add_argument("--delimiter", metavar="CHARACTER", help="of a CSV file (default: detected)")
     parser.add_argument("--encoding", metavar="NAME", help="of a text file (default: UTF-8)")
 
 

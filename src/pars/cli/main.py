@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -17,10 +18,13 @@ COMMANDS = {
     "fit": "train on a table, list its wrong labels, and say whether robust training helped",
     "selftest": "flip some of a table's labels on purpose, and see how many are found",
     "compare": "compare methods on the same data at equal, counted cost: a table and accuracy over FLOP",
+    "bench": "run the paper's tables at a stated scale, tune, report; published numbers beside ours",
     "resume": "resume a run that was interrupted",
     "evaluate": "accuracy of a run's network on labeled rows",
     "predict": "labels and confidences for rows, as CSV",
     "audit": "which labels of a run's data are wrong, and what they should be; writes the list",
+    "review": "look at suspect labels in the browser and fix them; writes your corrected table",
+    "report": "one HTML file that says all of it: whether it helped, wrong labels, curves, settings",
     "inspect": "what a run trained, its curves and its selection; writes the plots",
     "encode": "frozen features of texts and images, with views of every row, to train on",
     "pack": "pictures of a folder, a table or a .tar into one file that training reads at random",
@@ -36,6 +40,15 @@ def usage() -> str:
     return f"pars {__version__}: accurate classifiers from wrong labels\n\nusage: pars COMMAND [--help]\n\n{lines}\n"
 
 
+def _version() -> str:
+    """The version, with the commit that the package was built from; a source tree has none written into it."""
+    try:
+        commit = importlib.import_module("pars._commit").COMMIT
+    except ModuleNotFoundError:
+        return __version__
+    return f"{__version__} ({commit})"
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     args = list(sys.argv[1:] if argv is None else argv)
     program = f"pars {args[0]}" if args and args[0] in COMMANDS else "pars"
@@ -45,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(usage())
             code = 0 if args else 2
         elif args[0] == "--version":
-            print(__version__)
+            print(_version())
             code = 0
         elif args[0] not in COMMANDS:
             raise UserError(f"unknown command {args[0]!r}; there are: {', '.join(COMMANDS)}")
@@ -59,7 +72,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()  # here, where an error can still be reported
         return code
     except UserError as error:
-        say(printable(f"{program}: {error}"))
+        rank = os.environ.get("RANK", "0")  # of the processes that torchrun started
+        say(printable(f"{program}: {'' if rank == '0' else f'rank {rank}: '}{error}"))
         return 2
     except KeyboardInterrupt:
         # Training that has begun is stopped, and reported, elsewhere.

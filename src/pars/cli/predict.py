@@ -13,16 +13,16 @@ from typing import Any
 from pars import fitting
 from pars.cli.flags import Parser, add_json_flag, add_new_rows_flags, new_rows_options
 from pars.errors import UserError
-from pars.files import write_text
+from pars.files import expanded, write_text
 
 
 def command(args: Sequence[str]) -> int:
     parser = Parser(prog="pars predict", description="Labels and confidences for rows, as CSV.")
-    parser.add_argument("run", type=Path, help="the run's folder, or that of `pars fit`")
+    parser.add_argument("run", type=expanded, help="the run's folder, or that of `pars fit`")
     parser.add_argument(
         "data", help="a data set's name (its test rows), a .npz or .npy file; after `pars fit` also a table or pictures"
     )
-    parser.add_argument("--out", type=Path, help="write here instead of to stdout")
+    parser.add_argument("--out", type=expanded, help="write here instead of to stdout")
     add_new_rows_flags(parser)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     add_json_flag(parser)
@@ -30,8 +30,8 @@ def command(args: Sequence[str]) -> int:
     check_out(options.out)
     predictor = fitting.load_predictor(options.run, device=options.device, encoder=options.encoder)
     rows = predictor.read(options.data, **new_rows_options(options))
-    confidence, label = predictor.model.predict_proba(rows.inputs, options.data).max(dim=1)
-    lines = predictions(label.tolist(), confidence.tolist(), predictor.model.classes, rows.ids)
+    p = predictor.probabilities(rows, options.data)
+    lines = predictions(p.argmax(axis=1).tolist(), p.max(axis=1).tolist(), predictor.model.classes, rows.ids)
     text = json.dumps(lines) if options.json else as_csv(lines)
     if options.out is None:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")

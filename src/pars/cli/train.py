@@ -14,20 +14,26 @@ from pars.cli.flags import Parser, add_json_flag, fields_as_flags
 from pars.cli.output import say, show, stoppable
 from pars.engine import show_progress
 from pars.errors import UserError
+from pars.files import expanded
 from pars.noise import NoiseConfig
 
 
 def parser() -> Parser:
     out = Parser(prog="pars train", add_help=False, allow_abbrev=False)
     out.add_argument("--preset", metavar="NAME", help=f"{', '.join(run.PRESETS)} (default: digits)")
-    out.add_argument("--config", metavar="FILE", type=Path, help="TOML laid over the preset")
+    out.add_argument("--config", metavar="FILE", type=expanded, help="TOML file that overrides the preset")
     out.add_argument("--method", metavar="NAME", help=f"{', '.join(methods.REGISTRY)} (default: the preset's own)")
-    out.add_argument("--out", metavar="FOLDER", type=Path, help="the run's folder (default: runs/PRESET-TIME)")
+    out.add_argument("--out", metavar="FOLDER", type=expanded, help="the run's folder (default: runs/PRESET-TIME)")
     out.add_argument(
         "--budget",
         metavar="PFLOP",
         type=float,
-        help="stop there; the epochs follow, and the sizes of fast presets (as --train.budget)",
+        help="training budget: sets the epochs, and the network of fast presets (as --train.budget)",
+    )
+    out.add_argument(
+        "--labels",
+        metavar="FILE",
+        help="labels.csv of a review: corrected labels, and rows to leave out (as --data.labels)",
     )
     add_json_flag(out)
     return out
@@ -77,19 +83,33 @@ def command(args: Sequence[str]) -> int:
     options, flags = parser().parse_known_args(args)
     about = help_text(parser(), "Train a classifier on noisy labels.")
     config = resolve(options, flags, about=about)
+    if options.labels is not None:
+        config = replace(config, data=replace(config.data, labels=str(Path(options.labels).resolve())))
     name = options.preset or (options.config.stem if options.config else "digits")
     out = options.out or Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
 
     device = engine.resolve_device(config.device)
+    with engine.joined(device) as processes:
+        return _train(config, name, Path(processes.broadcast(str(out))), device, processes, as_json=options.json)
+
+
+def _train(
+    config: run.RunConfig, name: str, out: Path, device: str, processes: engine.Processes, *, as_json: bool
+) -> int:
     budget = config.train.budget
     length = f"a budget of {budget:g} PFLOP" if budget else f"{config.train.epochs} epochs"
-    say(f"{name}: {config.data.name}, {length} on {device}; the run goes to {out}")
+    where = device if processes.size == 1 else f"{processes.size} processes ({device})"
+    log = say if processes.is_first else (lambda line: None)
+    log(f"{name}: {config.data.name}, {length} on {where}; the run goes to {out}")
 
     def work() -> int:
-        result = run.train(config, out, callback=show_progress(), title=name, log=say)
+        callback = show_progress() if processes.is_first else None
+        result = run.train(config, out, callback=callback, title=name, log=log, processes=processes)
+        if not processes.is_first:
+            return 0
         spent = report.format_flop(result["flop"], result["flop_by_stage"], budget)
         say(f"run saved in {out}: {result['epochs']} epochs, {spent}")
-        show(options.json, {"run": str(out), **result}, lambda: report.overview(report.read_run(out)))
+        show(as_json, {"run": str(out), **result}, lambda: report.overview(report.read_run(out)))
         return 0
 
     return stoppable(work, out)

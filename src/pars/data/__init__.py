@@ -1,13 +1,19 @@
 """Where rows come from: published data sets, a user's own arrays, and which of their labels are used."""
 
 from pars.data.arrays import arrays, checked_dataset, to_inputs
+from pars.data.checked_labels import CheckedLabels, checked_labels_csv, read_checked_labels, with_checked_labels
 from pars.data.cifar import cifar10, cifar100
 from pars.data.cifar_n import human_labels
 from pars.data.class_labels import check_class_names, label_column
 from pars.data.column_encoder import ColumnEncoder
 from pars.data.columns import Columns, column_texts, frame_columns, is_frame, is_free_text
 from pars.data.config import NAMES, DataConfig, data_root
+from pars.data.corrected_table import write_corrected_table
 from pars.data.dataset import (
+    CHECKED,
+    DROPPED,
+    TRUSTED,
+    UNCHECKED,
     UNLABELED,
     Dataset,
     Inputs,
@@ -24,33 +30,47 @@ from pars.data.digits import digits
 from pars.data.disk_images import DiskImages
 from pars.data.entries import entries, entry_table, kind_of_entries, table_of
 from pars.data.idx import fashion_mnist, idx_folder, is_idx_folder, read_idx
-from pars.data.images import IMAGE_SUFFIXES, image_file_shape, read_image
+from pars.data.images import IMAGE_SUFFIXES, UnreadablePicture, all_unreadable, image_file_shape, read_image
 from pars.data.load import load, load_rows
+from pars.data.preview import ImagePreview, Preview, Previews, RecordPreview, TextPreview
 from pars.data.subsets import Mask, holdout, labeled_rows, low_resource
 from pars.data.table import TABLES, Table, has_columns, read_columns, read_table
 from pars.missing import is_missing
 
 __all__ = [
+    "CHECKED",
+    "DROPPED",
     "IMAGE_SUFFIXES",
     "NAMES",
     "TABLES",
+    "TRUSTED",
+    "UNCHECKED",
     "UNLABELED",
+    "CheckedLabels",
     "ColumnEncoder",
     "Columns",
     "DataConfig",
     "Dataset",
     "DiskImages",
+    "ImagePreview",
     "Inputs",
     "Labels",
     "Mask",
+    "Preview",
+    "Previews",
+    "RecordPreview",
     "Split",
     "Table",
+    "TextPreview",
+    "UnreadablePicture",
+    "all_unreadable",
     "arrays",
     "channel_statistics",
     "check_class_names",
     "check_labels",
     "check_split",
     "checked_dataset",
+    "checked_labels_csv",
     "cifar10",
     "cifar100",
     "column_statistics",
@@ -76,6 +96,7 @@ __all__ = [
     "load",
     "load_rows",
     "low_resource",
+    "read_checked_labels",
     "read_columns",
     "read_idx",
     "read_image",
@@ -84,4 +105,6 @@ __all__ = [
     "standardized",
     "table_of",
     "to_inputs",
+    "with_checked_labels",
+    "write_corrected_table",
 ]

@@ -6,11 +6,14 @@ y        given labels [n]: class numbers or names; -1 or "" = unlabeled         
 y_true   right labels, where known                                                     (also true_labels)
 x_test, y_test   rows to test on
 classes  names of the classes, by number
+checked  which labels people have checked [n]: 0 no, 1 yes, 2 yes and not trained on, 3 dropped
 """
 
 from __future__ import annotations
 
 import logging
+import math
+import os
 import zipfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -57,10 +60,39 @@ def read_npz(path: Path, wanted: Collection[str]) -> dict[str, Array]:
 
 def _member(archive: np.lib.npyio.NpzFile, name: str, where: str) -> Array:
     try:
+        _check_size(archive, name, where)
         array = archive[name]
+    except UserError:
+        raise
     except Exception as error:  # encrypted, an unknown or damaged compression, a header that asks for all memory
         raise UserError(_reason(error, where)) from None
     return _plain(array, where)
+
+
+def _check_size(archive: np.lib.npyio.NpzFile, name: str, where: str) -> None:
+    """Refuse, before it is read, an array whose header does not fit the bytes that follow, or that memory cannot hold.
+
+    A header of a few bytes may claim any size, and zeros compress a thousandfold.
+    """
+    assert archive.zip is not None
+    member = name if name in archive.zip.namelist() else f"{name}.npy"
+    with archive.zip.open(member) as file:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+        if dtype.hasobject:
+            return  # numpy refuses it
+        claimed, there = math.prod(shape) * dtype.itemsize, archive.zip.getinfo(member).file_size - file.tell()
+    if claimed != there:
+        raise UserError(
+            f"{where}: cannot be read: its header claims {list(shape)} {dtype}, {claimed} bytes, but {there} follow"
+        )
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if claimed > memory:
+        raise UserError(
+            f"{where}: {claimed / 2**30:.1f} GiB, but this machine has {memory / 2**30:.1f} GiB of memory; a folder of "
+            ".npy files is read as needed"
+        )
 
 
 def _plain(array: object, where: str) -> Array:
@@ -88,8 +120,11 @@ ALIASES = {
     "x_test": ("x_test", "X_test"),
     "y_test": ("y_test",),
     "classes": ("classes",),
+    "checked": ("checked",),
 }
-ROLES_TO_PREDICT = tuple(role for role in ALIASES if role != "x_views")  # views are for training, and large
+ROLES_TO_PREDICT = tuple(
+    role for role in ALIASES if role not in ("x_views", "checked")
+)  # views are for training, and large
 CHANNELS = (1, 3, 4)
 
 
@@ -114,13 +149,17 @@ def checked_dataset(path: Path, train: Split, test: Split | None, classes: tuple
     check_split(train, len(classes), f"{path} (training)", training=True)
     if test is not None:
         check_split(test, len(classes), f"{path} (test)")
-        if test.inputs.shape[1:] != train.inputs.shape[1:]:
-            raise UserError(
-                f"{path}: rows of x_test have shape {list(test.inputs.shape[1:])}, "
-                f"expected {list(train.inputs.shape[1:])} as in x"
-            )
+        _check_test_shape(test, train, path)
     mean, std = channel_statistics(train.inputs) if train.inputs.dtype == np.uint8 else ((), ())  # type: ignore[arg-type]
     return Dataset(path.stem, train, test, classes, mean, std)
+
+
+def _check_test_shape(test: Split, train: Split, path: Path) -> None:
+    if test.inputs.shape[1:] != train.inputs.shape[1:]:
+        raise UserError(
+            f"{path}: rows of x_test have shape {list(test.inputs.shape[1:])}, "
+            f"expected {list(train.inputs.shape[1:])} as in x"
+        )
 
 
 def array_rows(path: Path, split: str, classes: tuple[str, ...] | None, *, labels: bool) -> Split:
@@ -139,18 +178,28 @@ def array_rows(path: Path, split: str, classes: tuple[str, ...] | None, *, label
     return rows
 
 
-def array_table(path: Path, classes: tuple[str, ...] | None) -> tuple[Split, tuple[str, ...]]:
-    """The rows x with their labels, or with none where the file has none; and the classes, unless they are given."""
+def array_table(path: Path, classes: tuple[str, ...] | None) -> tuple[Split, Split | None, tuple[str, ...]]:
+    """The rows x with their labels, or with none where the file has none; rows to test on, where it has some with
+    labels; and the classes, unless they are given. Names of classes come from y and y_true: y_test has no others."""
     found = read_arrays(path)
     _require(found, ("x",), path)
     given = [found[key] for key in ("y", "y_true") if key in found]
+    has_test = bool(given) and classes is None and {"x_test", "y_test"} <= found.keys()
     if classes is None:
         classes = class_names(given, found.get("classes"), str(path)) if given else ()
     elif "classes" in found and "y" in found:
         found["y"] = _names(found["y"], found["classes"], path)
     rows = make_split(found, "x", "y", classes, path)
     check_split(rows, max(2, len(classes)), str(path))
-    return rows, classes
+    test = None
+    if has_test:
+        test = make_split(found, "x_test", "y_test", classes, path)
+        check_split(test, max(2, len(classes)), f"{path} (test)")
+        _check_test_shape(test, rows, path)
+    elif ("x_test" in found) != ("y_test" in found):
+        has, lacks = ("x_test", "y_test") if "x_test" in found else ("y_test", "x_test")
+        log.warning("%s: %s without %s: there is nothing to test by, so it is not used", path, has, lacks)
+    return rows, test, classes
 
 
 def _names(labels: Array, file_classes: Array, path: Path) -> Array:
@@ -173,7 +222,10 @@ def make_split(found: Mapping[str, Array], x: str, y: str, classes: tuple[str, .
     true: Labels | None = labels if y == "y_test" else None
     if y == "y" and "y_true" in found:
         true = class_numbers(found["y_true"], classes, f"{path}: y_true")
-    return Split(inputs, labels, true, cached)
+    checked = found.get("checked") if y == "y" else None
+    if checked is not None and (checked.dtype != np.int8 or checked.shape != labels.shape):
+        raise UserError(f"{path}: checked has dtype {checked.dtype} and shape {list(checked.shape)}, expected int8 [n]")
+    return Split(inputs, labels, true, cached, checked)  # type: ignore[arg-type]
 
 
 def read_arrays(path: Path, roles: Collection[str] = tuple(ALIASES)) -> dict[str, Array]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from pars.data.columns import Columns, as_text, shown
+from pars.data.columns import NO_VALUE, Columns, as_text, shown
 from pars.data.dataset import UNLABELED, Labels
 from pars.errors import UserError
 from pars.missing import is_missing
+
+log = logging.getLogger(__name__)
 
 Array = npt.NDArray[np.generic]
 NO_LABEL = ("", "-1")  # -1 in a column of names is written as text
@@ -37,10 +40,31 @@ def class_names(labels: Sequence[Array], given: Array | None, where: str) -> tup
     if are_text == {True}:
         found = sorted({str(name) for array in labels for name in np.unique(_as_text(array))} - set(NO_LABEL))
         check_class_count(len(found), rows, where)
+        warn_of_strange_names(found, where)
         return tuple(found)
-    top = max(int(whole_numbers(array, f"{where}: labels").max(initial=UNLABELED)) for array in labels)
+    numbers = [whole_numbers(array, f"{where}: labels") for array in labels]
+    top = max(int(array.max(initial=UNLABELED)) for array in numbers)
+    if top < 0 and (numbers[0] < UNLABELED).any():
+        raise UserError(
+            f"{where}: labels: no row has a class number (row 0 is {numbers[0][0]}), expected 0, 1, 2, …; -1 marks "
+            "rows without a label"
+        )
     check_class_count(top + 1, rows, where)
     return tuple(str(c) for c in range(top + 1))
+
+
+def warn_of_strange_names(names: Sequence[str], where: str) -> None:
+    """Warn of classes that may be one, such as "cat" and "Cat", and of one that may mean "no label", such as "NA"."""
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(" ".join(name.casefold().split()), []).append(name)
+    for same in alike.values():
+        if len(same) > 1:
+            log.warning("%s: the classes %s differ only in case or spaces: are they one?", where, shown(same))
+    for name in names:
+        if name.lower() in NO_VALUE:
+            log.warning("%s: %r counts as a class; if it means that the label is missing: unlabeled=%r "
+                        "(on the command line --unlabeled %s)", where, name, name, name)  # fmt: skip
 
 
 def check_class_names(names: tuple[str, ...], where: str) -> None:
@@ -74,7 +98,7 @@ def class_numbers(labels: Array, classes: tuple[str, ...], where: str) -> Labels
     unknown = [str(name) for name in names if str(name) not in number]
     if unknown:
         row = int(np.flatnonzero(_as_text(labels) == unknown[0])[0])
-        raise UserError(f"{where}: row {row} is {unknown[0]!r}, expected one of {', '.join(classes[:10])}")
+        raise UserError(f"{where}: row {row} is {shown(unknown[:1])}, expected one of {', '.join(classes[:10])}")
     return np.array([number[str(name)] for name in names], dtype=np.int64)[positions]
 
 
@@ -133,6 +157,7 @@ def classes_of(names: Sequence[str | None], where: str) -> tuple[str, ...]:
     found = {name for name in names if name is not None}
     if len(found) > 100:  # cheap to see, and worth saying before anything else
         check_class_count(len(found), len(names), where)
+    warn_of_strange_names(sorted(found), where)
     are_numbers = all(re.fullmatch(r"[-+]?[0-9]{1,18}", name) for name in found)
     return tuple(sorted(found, key=int) if are_numbers else sorted(found))
 
@@ -142,7 +167,7 @@ def label_numbers(names: Names, classes: tuple[str, ...], columns: Columns, colu
     number: dict[str | None, int] = {name: at for at, name in enumerate(classes)} | {None: UNLABELED}
     for row, name in enumerate(names):
         if name not in number:
-            raise UserError(f"{columns.where(row, column)} is {name!r}, expected one of {shown(classes)}")
+            raise UserError(f"{columns.where(row, column)} is {shown([str(name)])}, expected one of {shown(classes)}")
     return np.array([number[name] for name in names], dtype=np.int64)
 
 

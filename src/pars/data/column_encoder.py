@@ -25,12 +25,17 @@ Block = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Number:
-    """(x - mean) / std; a missing value becomes 0, the mean, and is flagged where training rows lack some too."""
+    """(x - mean) / std; a missing value becomes 0, the mean, and is flagged where training rows lack some too.
+
+    low, high: smallest and largest value of the training rows; None where they are not known.
+    """
 
     name: str
     mean: float
     std: float
     flag: bool
+    low: float | None = None
+    high: float | None = None
 
     @property
     def feature_names(self) -> list[str]:
@@ -43,6 +48,14 @@ class Number:
         missing = np.isnan(numbers)
         scaled = np.where(missing, 0.0, (numbers - self.mean) / self.std)
         return np.stack([scaled, missing][: 1 + self.flag], axis=1)
+
+    def unfamiliar(self, columns: Columns) -> dict[int, str]:
+        """Rows whose value is further from the range of training rows than that is wide; with the reason."""
+        if self.low is None or self.high is None:
+            return {}
+        numbers, width = as_numbers(columns[self.name])[0], (self.high - self.low) or abs(self.high) or 1.0
+        far = np.flatnonzero((numbers < self.low - width) | (numbers > self.high + width)).tolist()
+        return {row: f"is {numbers[row]:g}, training rows have {self.low:g} to {self.high:g}" for row in far}
 
 
 @dataclass(frozen=True)
@@ -70,6 +83,17 @@ class Category:
         at = np.array([missing if text is None else place.get(text, other) for text in texts])
         block: Block = (at[:, None] == np.arange(width)).astype(np.float64)
         return block
+
+    def unfamiliar(self, columns: Columns) -> dict[int, str]:
+        """Rows with a category that no training row has; none where rare categories are joined to one."""
+        if self.other:
+            return {}
+        texts = _categories(columns, self.name)
+        return {
+            row: f"is {text[:60]!r}, no training row is"
+            for row, text in enumerate(texts)
+            if text and text not in self.kept
+        }
 
 
 @dataclass(frozen=True)
@@ -130,9 +154,28 @@ class ColumnEncoder:
             raise UserError(f"{table.source}: no column {absent[0]!r}, which training rows had; found {shown(table)}")
         return np.concatenate([column.encode(table) for column in self.columns], axis=1).astype(np.float32)
 
+    def unfamiliar(self, rows: Any) -> dict[int, str]:
+        """Rows unlike any training row, with the place and the reason: a number far outside the training range, or
+        nothing but categories that training rows do not have.
+
+        >>> pets = {"age": [3, 5, 1, 4], "kind": ["cat", "dog", "cat", "dog"]}
+        >>> ColumnEncoder.fit(pets).unfamiliar({"age": [4, 4000, 2], "kind": ["cat", "dog", "eel"]})
+        {1: "column 'age' is 4000, training rows have 1 to 5", 2: "column 'kind' is 'eel', no training row is"}
+        """
+        table = frame_columns(rows)
+        found: dict[int, str] = {}
+        for column in self.columns:
+            if isinstance(column, Number):
+                found |= {row: f"column {column.name!r} {why}" for row, why in column.unfamiliar(table).items()}
+        kinds = [column for column in self.columns if isinstance(column, Category)]
+        unseen = [column.unfamiliar(table) for column in kinds]
+        for row in set.intersection(*map(set, unseen)) if unseen else ():
+            found.setdefault(row, f"column {kinds[0].name!r} {unseen[0][row]}")
+        return dict(sorted(found.items()))
+
     def to_json(self) -> str:
         columns = [{"kind": type(column).__name__.lower()} | asdict(column) for column in self.columns]
-        return json.dumps({"columns": columns, "left_out": dict(self.left_out)}, ensure_ascii=False, indent=1)
+        return json.dumps({"columns": columns, "left_out": dict(self.left_out)}, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> ColumnEncoder:
@@ -155,7 +198,8 @@ def _number(table: Columns, name: str, most: int) -> Number | Category | str:
     if strange and len(known) >= MOSTLY * (len(known) + len(strange)):
         raise UserError(
             f"{table.where(strange[0], name)} is {table[name][strange[0]]!r}, expected a number as in {len(known)} "
-            "other rows; mend it, leave it empty if it is not known, or call the column categorical"
+            f"other rows; mend it, leave it empty if it is not known, or name the column in categorical (pars fit: "
+            f"--categorical {name})"
         )
     if strange:
         return _category(table, name, most)
@@ -166,7 +210,14 @@ def _number(table: Columns, name: str, most: int) -> Number | Category | str:
     constant = std <= 1e-12 * max(1.0, abs(mean))
     if constant and len(known) == len(numbers):
         return "all values are the same"
-    return Number(name, mean, 1.0 if constant else std, flag=len(known) < len(numbers))
+    return Number(
+        name,
+        mean,
+        1.0 if constant else std,
+        flag=len(known) < len(numbers),
+        low=float(known.min()),
+        high=float(known.max()),
+    )
 
 
 def _category(table: Columns, name: str, most: int) -> Category | str:
@@ -209,7 +260,10 @@ def _column(entry: dict[str, Any]) -> Number | Category:
         mean, std = float(entry["mean"]), float(entry["std"])
         if not (math.isfinite(mean) and math.isfinite(std) and std > 0):
             raise ValueError(f"{name}: mean {mean}, std {std}")
-        return Number(name, mean, std, flag)
+        ends = [None if (value := entry.get(key)) is None else float(value) for key in ("low", "high")]
+        if any(value is not None and not math.isfinite(value) for value in ends):
+            raise ValueError(f"{name}: range {ends}")
+        return Number(name, mean, std, flag, *ends)
     if entry["kind"] != "category" or not isinstance(entry["other"], bool):
         raise ValueError(f"{name}: kind {entry['kind']!r}")
     return Category(name, tuple(str(category) for category in entry["kept"]), entry["other"], flag)

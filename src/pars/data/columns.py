@@ -26,6 +26,7 @@ from pars.missing import is_missing
 Column = Sequence[object] | npt.NDArray[np.generic]
 NO_VALUE = frozenset({"", "na", "n/a", "nan", "<na>", "null", "none", "?", "-"})  # how tables write "not known"
 SHOWN = 20  # names in a message
+LONGEST_SHOWN = 60  # characters of each
 WORDS = 3  # of a free text, on average; names, codes and identifiers have fewer
 DELIMITERS = (",", ";", "\t", "|")  # at a tie the first
 TAB_SUFFIXES = (".tsv", ".tab")
@@ -78,7 +79,8 @@ def shown(names: Iterable[str]) -> str:
     """Names for a message, not too many of them."""
     listed = list(names)
     more = f", … ({len(listed) - SHOWN} more)" if len(listed) > SHOWN else ""
-    return (", ".join(map(repr, listed[:SHOWN])) or "none") + more
+    short = [name if len(name) <= LONGEST_SHOWN else f"{name[:LONGEST_SHOWN]}…" for name in map(str, listed[:SHOWN])]
+    return (", ".join(map(repr, short)) or "none") + more
 
 
 def as_text(value: object) -> str:

@@ -26,6 +26,10 @@ class DataConfig:
     """Keep the first so many training rows."""
     holdout: float = 0.0
     """Fraction of the labeled training rows set aside, with their given labels, to choose models by."""
+    labels: str | None = None
+    """labels.csv of a review: its labels replace the given ones, rows dropped there are not trained on."""
+    judging: float = 0.0
+    """Fraction of the held-out rows that choose nothing, neither epoch nor loss: for an unbiased comparison."""
     download: bool = True
     """Fetch a published data set that is not there."""
 
@@ -37,6 +41,8 @@ class DataConfig:
                 raise UserError(f"data.{key}: {value}, expected at least 1")
         if not 0 <= self.holdout < 1:
             raise UserError(f"data.holdout: {self.holdout}, expected a fraction from 0 up to, not including, 1")
+        if not 0 <= self.judging < 1:
+            raise UserError(f"data.judging: {self.judging}, expected a fraction from 0 up to, not including, 1")
 
 
 def data_root(root: str | None = None) -> Path:

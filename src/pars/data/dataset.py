@@ -20,6 +20,8 @@ Inputs = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 Rows = npt.NDArray[np.floating[Any]] | npt.NDArray[np.uint8]
 
 UNLABELED = -1
+# What a person has said about a row: nothing; its label is right; the same, and it is kept for testing; no class fits.
+UNCHECKED, CHECKED, TRUSTED, DROPPED = 0, 1, 2, 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,12 +32,14 @@ class Split:
     labels: given labels [n], `-1` = unlabeled.
     true_labels: the right labels where known; only noise generation and metrics may read them.
     cached: feature vectors only: views of each row made before it was encoded, [n, 2N, d]: N weak, then N strong ones.
+    checked: which labels people have checked [n]; rows that are TRUSTED or DROPPED are not trained on.
     """
 
     inputs: Inputs
     labels: Labels
     true_labels: Labels | None = None
     cached: npt.NDArray[np.float32] | None = None
+    checked: npt.NDArray[np.int8] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -44,10 +48,18 @@ class Split:
     def is_image(self) -> bool:
         return self.inputs.ndim == 4
 
+    @property
+    def known(self) -> npt.NDArray[np.bool_]:
+        """Rows whose label people have checked [n]."""
+        if self.checked is None:
+            return np.zeros(len(self), dtype=np.bool_)
+        return np.isin(self.checked, (CHECKED, TRUSTED))
+
     def first(self, n: int) -> Split:
         """The first n rows; they keep their numbers."""
-        true = None if self.true_labels is None else self.true_labels[:n]
-        return Split(self.inputs[:n], self.labels[:n], true, None if self.cached is None else self.cached[:n])
+        more = ("true_labels", "cached", "checked")
+        cut = (None if (values := getattr(self, name)) is None else values[:n] for name in more)
+        return Split(self.inputs[:n], self.labels[:n], *cut)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,10 +12,18 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageOps
 
-from pars.errors import UserError
+from pars.errors import UserError, one_line
+
+log = logging.getLogger(__name__)
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # Pillow would run Ghostscript on an EPS called .png
+NOT_MEANT = ("Thumbs.db", "desktop.ini")  # what systems put into folders
 Pixels = npt.NDArray[np.uint8]
+
+
+class UnreadablePicture(UserError):
+    """A picture that is missing, cut off, or of a format that is not read."""
 
 
 ORIENTATION = 0x0112
@@ -37,6 +46,8 @@ def read_image(
     """
     with _opened(path, where) as opened:
         upright = ImageOps.exif_transpose(opened)
+        if upright.mode[0] in "IF":
+            upright = _eight_bits(upright, f"{where}: {path}" if where else str(path))
         one = gray or (upright.mode == "L" and not color)
         picture = upright.convert("L" if one else "RGB")
     if size is not None:
@@ -53,7 +64,45 @@ def image_file_shape(path: Path, *, where: str = "") -> tuple[int, int, int]:
         width, height = opened.size
         if opened.getexif().get(ORIENTATION) in TURNED:
             height, width = width, height
-        return 1 if opened.mode == "L" else 3, height, width
+        return 1 if opened.mode[0] in "LIF" and opened.mode != "LAB" else 3, height, width
+
+
+def unreadable(paths: Sequence[Path]) -> dict[int, str]:
+    """The rows whose picture cannot be read, with the reason: each picture is decoded."""
+    found = {}
+    for row, path in enumerate(paths):
+        try:
+            read_image(path)
+        except UserError as error:
+            found[row] = str(error)
+    return found
+
+
+def listed(bad: Mapping[int, str], place: Callable[[int], str], most: int = 10) -> str:
+    """Unreadable pictures for a message: the row and reason of the first ones, and how many more there are."""
+    named = "; ".join(f"{place(row)}: {one_line(UserError(reason))}" for row, reason in list(bad.items())[:most])
+    return named + (f"; and {len(bad) - most} more" if len(bad) > most else "")
+
+
+def all_unreadable(error: UnreadablePicture, paths: Sequence[Path], place: Callable[[int], str]) -> UnreadablePicture:
+    """The error of one picture, made to name all of them that cannot be read."""
+    bad = unreadable(paths)
+    if len(bad) < 2:
+        return UnreadablePicture(f"{error}; mend or remove it, or leave it out with --skip-unreadable")
+    return UnreadablePicture(
+        f"{len(bad)} of {len(paths)} pictures cannot be read: {listed(bad, place)}; mend or remove them, or leave them "
+        "out with --skip-unreadable"
+    )
+
+
+def _eight_bits(picture: Image.Image, where: str) -> Image.Image:
+    """Gray pixels of 16 bits scaled to 8 (Pillow would clip them to white); 65535 is white."""
+    pixels = np.asarray(picture)
+    if pixels.dtype.kind == "f" or pixels.min() < 0 or pixels.max() > 65535:
+        raise UnreadablePicture(
+            f"{where} has pixels from {pixels.min():g} to {pixels.max():g}, expected 8 or 16 bits, 0 to 65535"
+        )
+    return Image.fromarray(((pixels.astype(np.uint32) * 255 + 32767) // 65535).astype(np.uint8))
 
 
 @contextmanager
@@ -63,19 +112,16 @@ def _opened(path: Path, where: str) -> Iterator[Image.Image]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # what is beyond twice that is an error
-            opened = Image.open(path)
+            Image.init()
+            opened = Image.open(path, formats=[name for name in FORMATS if name in Image.OPEN])
         with opened:
-            if opened.mode[0] in "IF":  # Pillow would make them white
-                raise UserError(
-                    f"{place}{path} has pixels of more than 8 bits ({opened.mode}), expected a picture of 8 bits"
-                )
             yield opened
     except UserError:
         raise
     except FileNotFoundError:
-        raise UserError(f"{place}{path} does not exist") from None
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:  # Pillow raises all of them
-        raise UserError(f"{place}{path} cannot be read as a picture: {error}") from error
+        raise UnreadablePicture(f"{place}{path} does not exist") from None
+    except Exception as error:  # Pillow raises all kinds: OSError, ValueError, SyntaxError, struct.error, KeyError, …
+        raise UnreadablePicture(f"{place}{path} cannot be read as a picture: {one_line(error)}") from error
 
 
 def image_folder(folder: Path) -> tuple[list[Path], list[str | None]]:
@@ -83,6 +129,7 @@ def image_folder(folder: Path) -> tuple[list[Path], list[str | None]]:
 
     Pictures that lie in the folder itself have no class; then there may be no subfolders with pictures.
     """
+    _warn_of_others(folder)
     loose = _pictures(folder.iterdir())
     by_class = {inner.name: _pictures(inner.rglob("*")) for inner in sorted(folder.iterdir()) if _is_class(inner)}
     by_class = {name: found for name, found in by_class.items() if found}
@@ -103,6 +150,28 @@ def image_folder(folder: Path) -> tuple[list[Path], list[str | None]]:
         )
     labeled = [(path, name) for name, found in by_class.items() for path in found]
     return [*loose, *(path for path, _ in labeled)], [*[None] * len(loose), *(name for _, name in labeled)]
+
+
+def _warn_of_others(folder: Path) -> None:
+    """Say what is not read: dangling links, pipes, folders named like pictures, files of other formats."""
+    others = {}
+    for path in sorted(folder.rglob("*")):
+        name, is_picture = path.relative_to(folder), path.suffix.lower() in IMAGE_SUFFIXES
+        if any(part.startswith((".", "__")) for part in name.parts) or name.name in NOT_MEANT:
+            continue
+        if path.is_dir():
+            if is_picture:
+                others[name] = "a folder"
+        elif path.is_symlink() and not path.exists():
+            others[name] = "a link to a file that does not exist"
+        elif not path.is_file():
+            others[name] = "not a plain file"
+        elif not is_picture:
+            others[name] = f"{path.suffix or 'no suffix'}, not a picture format that is read"
+    if others:
+        named = "; ".join(f"{name} ({what})" for name, what in list(others.items())[:5])
+        more = f"; and {len(others) - 5} more" if len(others) > 5 else ""
+        log.warning("%s: %d entries are not read as pictures: %s%s", folder, len(others), named, more)
 
 
 def _is_class(path: Path) -> bool:

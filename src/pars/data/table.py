@@ -24,7 +24,7 @@ from pars.data.columns import (
     read_parquet,
 )
 from pars.data.dataset import UNLABELED, Inputs, Labels
-from pars.data.images import image_folder
+from pars.data.images import image_folder, listed, unreadable
 from pars.errors import UserError
 from pars.files import expanded
 from pars.missing import is_missing
@@ -43,6 +43,9 @@ class Table:
     ids: what a person calls each row; its number where no column says.
     images: files to be opened. columns: for a `ColumnEncoder`. array: images [n, C, H, W] or features [n, d].
     cached: views of the rows of `array` encoded beforehand, as in `Split`.
+    categorical: of `columns`, those whose values are categories even if they look like numbers.
+    test: rows to test on that were in the same file.
+    checked: which labels people have checked [n], as in `Split`.
     """
 
     source: str
@@ -56,6 +59,9 @@ class Table:
     array: Inputs | None = None
     cached: npt.NDArray[np.float32] | None = None
     lines: Sequence[int] | None = None
+    categorical: tuple[str, ...] = ()
+    test: Table | None = None
+    checked: npt.NDArray[np.int8] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -70,7 +76,7 @@ class Table:
 
     def first(self, n: int) -> Table:
         """The first n rows, of the same classes."""
-        rows = ("labels", "ids", "true_labels", "texts", "images", "array", "cached", "lines")
+        rows = ("labels", "ids", "true_labels", "texts", "images", "array", "cached", "lines", "checked")
         cut: dict[str, Any] = {name: None if getattr(self, name) is None else getattr(self, name)[:n] for name in rows}
         if self.columns is not None:
             kept = {name: values[:n] for name, values in self.columns.items()}
@@ -96,6 +102,8 @@ def read_table(
     classes: tuple[str, ...] | None = None,
     delimiter: str | None = None,
     encoding: str | None = None,
+    categorical: str | Sequence[str] | None = None,
+    skip_unreadable: bool | None = None,
 ) -> Table:
     """The rows of a CSV, TSV, JSONL or Parquet file, a frame, a folder class/name.jpg, an .npz file or .npy folder.
 
@@ -105,6 +113,8 @@ def read_table(
     id: column that names the rows. true: column of the right labels, where known.
     unlabeled: label that means "none"; "" stands for missing ones, which are refused otherwise.
     classes: those of a classifier, so that labels get its numbers.
+    categorical: of the features, columns of codes that look like numbers.
+    skip_unreadable: leave out rows whose picture cannot be read, with a warning that counts them.
 
     >>> pets = {"says": ["miaow", "woof", "purr"], "who": ["cat", "dog", "?"]}
     >>> table = read_table(pets, label="who", text="says", unlabeled="?")
@@ -123,7 +133,8 @@ def read_table(
             for name, given in (("label", label), ("text", text), ("image", image), ("features", features), ("id", id)):
                 if given is not None:
                     raise UserError(f"{path} has no columns, so {name} = {given!r} means nothing there")
-            return _without_columns(path, unlabeled, classes)
+            found = _without_columns(path, unlabeled, classes)
+            return _without_unreadable(found) if skip_unreadable and found.images is not None else found
         columns, folder = read_columns(path, delimiter=delimiter, encoding=encoding), path.parent
     names = None if label is None else label_names(columns, label, unlabeled)
     right = None if true is None else label_names(columns, true, unlabeled)
@@ -134,18 +145,45 @@ def read_table(
         labels = label_numbers(names, classes, columns, label)
     true_labels = None if right is None or true is None else label_numbers(right, classes, columns, true)
     wanted = [features] if isinstance(features, str) else features
+    codes = (categorical,) if isinstance(categorical, str) else tuple(categorical or ())
     if (content := text or image) is not None and content in (label, true, id):
         raise UserError(f"{columns.source}: {content!r} is to be learned from and a label or identifier; expected one")
-    return Table(
+    table = Table(
         columns.source,
         labels,
         classes,
         tuple(map(str, range(columns.n_rows))) if id is None else _ids(columns, id),
         true_labels,
         texts=None if text is None else _texts(columns, text),
-        images=None if image is None else _images(columns, image, folder),
+        images=None if image is None else _images(columns, image, folder, must_exist=not skip_unreadable),
         columns=columns.only(_features(columns, wanted, (label, true, id))) if text is None and image is None else None,
         lines=columns.lines,
+        categorical=codes,
+    )
+    for name in codes:
+        if table.columns is None or name not in table.columns:
+            raise UserError(f"{columns.source}: categorical names {name!r}, which is not a column to learn from")
+    return _without_unreadable(table) if skip_unreadable and table.images is not None else table
+
+
+def _without_unreadable(table: Table) -> Table:
+    """The table without rows whose picture cannot be read. A class that loses all of them is an error later."""
+    assert table.images is not None
+    bad = unreadable(table.images)
+    if not bad:
+        return table
+    if len(bad) == len(table):
+        raise UserError(f"{table.source}: none of its {len(table)} pictures can be read; the first: {bad[0]}")
+    log.warning("%s: %d of %d pictures cannot be read and are left out: %s",
+                table.source, len(bad), len(table), listed(bad, table.row))  # fmt: skip
+    rows = [row for row in range(len(table)) if row not in bad]
+    return replace(
+        table,
+        labels=table.labels[rows],
+        ids=tuple(table.ids[row] for row in rows),
+        true_labels=None if table.true_labels is None else table.true_labels[rows],
+        images=[table.images[row] for row in rows],
+        lines=None if table.lines is None else [table.lines[row] for row in rows],
     )
 
 
@@ -171,9 +209,14 @@ def read_columns(path: Path, *, delimiter: str | None = None, encoding: str | No
 
 def _without_columns(path: Path, unlabeled: str | None, classes: tuple[str, ...] | None) -> Table:
     if path.is_file() or any(path.glob("*.npy")):
-        split, names = array_table(path, classes)
+        split, rest, names = array_table(path, classes)
         ids = tuple(map(str, range(len(split))))
-        return Table(str(path), split.labels, names, ids, split.true_labels, array=split.inputs, cached=split.cached)
+        test = None
+        if rest is not None:
+            test = Table(f"{path} (test)", rest.labels, names, tuple(map(str, range(len(rest)))), array=rest.inputs)
+        return Table(
+            str(path), split.labels, names, ids, split.true_labels, array=split.inputs, cached=split.cached, test=test
+        )
     files, folders = image_folder(path)
     given = [None if name == unlabeled else name for name in folders]
     places = tuple(file.relative_to(path).as_posix() for file in files)
@@ -207,15 +250,16 @@ def _texts(columns: Columns, column: str) -> list[str]:
     return texts
 
 
-def _images(columns: Columns, column: str, folder: Path) -> list[Path]:
+def _images(columns: Columns, column: str, folder: Path, *, must_exist: bool) -> list[Path]:
     files = []
     for row, value in enumerate(columns[column]):
         if not isinstance(value, str) or is_missing(value):
             raise UserError(f"{columns.where(row, column)} is {value!r}, expected the path of a picture")
-        file = folder / value.strip()
-        if not file.is_file():
-            raise UserError(f"{columns.where(row, column)}: there is no file {file}")
-        files.append(file)
+        files.append(folder / value.strip())
+    gone = [row for row, file in enumerate(files) if not file.is_file()] if must_exist else []
+    if gone:
+        more = f" ({len(gone)} such rows in all: --skip-unreadable leaves them out)" if len(gone) > 1 else ""
+        raise UserError(f"{columns.where(gone[0], column)}: there is no file {files[gone[0]]}{more}")
     return files
 
 

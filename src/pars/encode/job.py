@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pars.data import Table
+from pars.data import TABLES, Table
 from pars.encode.encoder import Encoder
 from pars.encode.registry import ENCODER_FILE, describe_encoder, load_encoder, save_encoder
 from pars.encode.rows import batch_size, check_kind, encode_batch, table_checksum, values_checksum
@@ -34,6 +34,7 @@ from pars.machine import free_memory
 SAVE_SECONDS = 5.0
 _ENCODER_FOLDER = "encoder"
 _ARRAYS = ("x", "x_views", "x_test")
+_OTHER_FILES = (*TABLES, ".npy", ".pt", ".pth", ".pkl", ".h5", ".hdf5", ".safetensors", ".zip", ".feather", ".arrow")
 
 
 @dataclass
@@ -93,7 +94,13 @@ def encode_table(
             work.maps["x_views"][start:stop] = viewed
 
     tables = {"x": train} | ({} if test is None else {"x_test": test})
-    if not _run(work, done, tables, encode, job["batch"], progress):
+    try:
+        finished = _run(work, done, tables, encode, job["batch"], progress)
+    except UserError:
+        if recorded is None:
+            work.discard()  # the rows have to change, and other rows are another job
+        raise
+    if not finished:
         return False
     work.finish(_label_arrays(train, test))
     return True
@@ -236,6 +243,10 @@ class _WorkFolder:
 
     def check_free(self) -> None:
         """Raise a UserError if OUT exists, or OUT.part is something else than a job that can be resumed."""
+        if (suffix := self.out.suffix.lower()) in _OTHER_FILES:
+            raise UserError(
+                f"{self.out}: cannot write {suffix}, expected OUT.npz, or the name of a folder without suffix"
+            )
         if not self.out.parent.is_dir():
             raise UserError(f"{self.out}: the folder {self.out.parent} does not exist")
         if self.job.exists():
@@ -278,6 +289,11 @@ class _WorkFolder:
             for array in self.maps.values():
                 array.flush()
         write_text(self.done, json.dumps(dict(done)) + "\n")
+
+    def discard(self) -> None:
+        """Remove the working folder."""
+        self.maps = {}
+        shutil.rmtree(self.folder)
 
     def finish(self, more: Mapping[str, npt.NDArray[np.generic]]) -> None:
         """Make OUT from the arrays and `more`. If killed in between, the next call finishes it the same way."""

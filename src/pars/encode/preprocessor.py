@@ -55,12 +55,15 @@ class ImageShape:
         """Return the image files of a table as uint8 [n, C, H, W]: resized to cover the shape, then center-cropped."""
         assert table.images is not None
         gray, size = self.channels == 1, (self.height, self.width)
-        return np.stack(
-            [
-                data.read_image(path, where=table.row(row), color=not gray, gray=gray, size=size)
-                for row, path in enumerate(table.images)
-            ]
-        )
+        try:
+            return np.stack(
+                [
+                    data.read_image(path, where=table.row(row), color=not gray, gray=gray, size=size)
+                    for row, path in enumerate(table.images)
+                ]
+            )
+        except data.UnreadablePicture as error:
+            raise data.all_unreadable(error, table.images, table.row) from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +188,10 @@ def _common_shape(table: Table) -> ImageShape | str:
     assert table.images is not None
     shapes = []
     for row, path in enumerate(table.images):
-        channels, height, width = data.image_file_shape(path, where=table.row(row))
+        try:
+            channels, height, width = data.image_file_shape(path, where=table.row(row))
+        except data.UnreadablePicture as error:
+            raise data.all_unreadable(error, table.images, table.row) from error
         if max(height, width) > _SMALL_SIDE:
             return f"{table.row(row)}: {path} has {width}×{height} pixels"
         shapes.append((channels, height, width))
@@ -196,11 +202,12 @@ def _common_shape(table: Table) -> ImageShape | str:
 def _fit_columns(table: Table, chosen: EncoderName | None) -> Preprocessor:
     """Numbers and categories by a ColumnEncoder, each free-text column by an encoder of its own."""
     assert table.columns is not None
-    free = [name for name in table.columns if data.is_free_text(table.columns[name])]
+    free = [name for name in table.columns if name not in table.categorical and data.is_free_text(table.columns[name])]
     if chosen is not None and not free:
         row_kind(table)  # raises: there is nothing to encode
     others = table.columns.only(name for name in table.columns if name not in free)
-    columns = ColumnEncoder.fit(others, may_be_empty=bool(free)) if len(others) else None
+    codes = [name for name in table.categorical if name in others]
+    columns = ColumnEncoder.fit(others, categorical=codes, may_be_empty=bool(free)) if len(others) else None
     text_encoder = encoder(_DEFAULT_ENCODER["text"] if chosen is None else chosen, kind="text") if free else None
     text_columns = {name: _fit_column(text_encoder, table, name) for name in free if text_encoder is not None}
     note = ""
@@ -244,7 +251,7 @@ def save_preprocessor(preprocessor: Preprocessor, folder: Path) -> None:
         "text_columns": list(preprocessor.text_columns),
         "read_options": dict(preprocessor.read_options),
     }
-    text = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+    text = json.dumps(content, indent=1) + "\n"
     write_text(folder / PREPROCESSOR_FILE, text)  # last: it lists the other files
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pars.encode.encoder import Encoder, Features, Kind
-from pars.errors import UserError
+from pars.errors import UserError, one_line
 from pars.files import expanded, write_text
 
 NAMES = {
@@ -102,9 +102,9 @@ def _import_function(place: str) -> Callable[[Any], Any]:
     module, _, function = place.partition(":")
     try:
         found = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:  # a module may raise anything when it is imported
         raise UserError(
-            f"python:{place}: {error}; expected python:MODULE:FUNCTION with a module on PYTHONPATH"
+            f"python:{place}: {one_line(error)}; expected python:MODULE:FUNCTION with a module on PYTHONPATH"
         ) from error
     if not callable(found):
         raise UserError(f"python:{place} is a {type(found).__name__}, expected a function")
@@ -116,7 +116,14 @@ def _from_function(function: Callable[[Any], Any], name: str, kind: Kind | None,
         raise UserError(f"the encoder {name} needs kind = 'text' or 'image'")
 
     def encode(rows: Any) -> Features:
-        found = np.asarray(function(rows), dtype=np.float32)
+        try:
+            found = np.asarray(function(rows), dtype=np.float32)
+        except Exception as error:  # whatever a function of the user's raises
+            what = "texts" if kind == "text" else f"images of shape {list(np.shape(rows))}"
+            raise UserError(
+                f"{name} failed on {len(rows)} {what}: {type(error).__name__}: {one_line(error)}; expected a function "
+                f"that returns numbers [{len(rows)}, d]"
+            ) from error
         if found.ndim != 2 or len(found) != len(rows):
             raise UserError(
                 f"{name} returned shape {list(found.shape)} for {len(rows)} rows, expected [{len(rows)}, d]"

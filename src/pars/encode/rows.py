@@ -96,10 +96,13 @@ def read_rows(table: Table, start: int, stop: int, size: int) -> Rows:
     if table.texts is not None:
         return table.texts[start:stop]
     if table.images is not None:
-        images = [
-            data.read_image(path, where=table.row(start + at), color=True, size=size)
-            for at, path in enumerate(table.images[start:stop])
-        ]
+        try:
+            images = [
+                data.read_image(path, where=table.row(start + at), color=True, size=size)
+                for at, path in enumerate(table.images[start:stop])
+            ]
+        except data.UnreadablePicture as error:
+            raise data.all_unreadable(error, table.images, table.row) from error
         return np.stack(images)
     assert table.array is not None
     return np.ascontiguousarray(table.array[start:stop], dtype=np.uint8)
@@ -126,7 +129,10 @@ def table_checksum(table: Table) -> str:
     elif table.images is not None:
         parts = (path.read_bytes() for path in table.images)
     elif table.columns is not None:
-        parts = (f"{name}\n{values_checksum(list(values))}".encode() for name, values in table.columns.items())
+        parts = (
+            f"{name}\n{values_checksum(list(values))}".encode("utf-8", "surrogatepass")
+            for name, values in table.columns.items()
+        )
     else:
         array = table.array
         assert array is not None
@@ -140,7 +146,7 @@ def table_checksum(table: Table) -> str:
 
 def values_checksum(values: Sequence[object]) -> str:
     """Return the BLAKE2b checksum of labels or names."""
-    return hashlib.blake2b("\n".join(map(str, values)).encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b("\n".join(map(str, values)).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def batch_size(encoder: Encoder, free: int) -> int:

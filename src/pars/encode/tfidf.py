@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,11 @@ from pars.encode.encoder import Encoder, Features
 from pars.errors import UserError
 from pars.files import write_atomically, write_text
 
+log = logging.getLogger(__name__)
+
 VOCABULARY_FILE, TENSORS_FILE = "vocabulary.json", "tfidf.safetensors"
 _MAX_TERMS = 50_000  # of each kind, the most frequent ones
+_MAX_LENGTH = 100_000  # characters of a text that are read: one cell of 10 MB would take 2 GB and a minute
 _MAX_DIMENSIONS = 512
 _ROWS_PER_DIMENSION, _MIN_DIMENSIONS = 4, 32  # with nearly as many dimensions as texts a network memorizes every label
 # Character n-grams help with inflected words, typing errors, and languages without spaces between words.
@@ -68,7 +72,7 @@ class TfIdf:
             start += len(vocabulary)
 
         def encode(texts: Sequence[str]) -> Features:
-            counts = hstack([vectorizer.transform(texts) for vectorizer in vectorizers]).tocsr()
+            counts = hstack([vectorizer.transform(_cut(texts)) for vectorizer in vectorizers]).tocsr()
             return normalize(counts @ self.components.T.astype(np.float64)).astype(np.float32)  # type: ignore[no-any-return]
 
         identity = {"words": len(self.words), "pieces": len(self.pieces), "dimensions": len(self.components)}
@@ -79,7 +83,7 @@ class TfIdf:
         from safetensors.numpy import save_file
 
         words = {"words": self.words, "pieces": self.pieces}
-        write_text(folder / VOCABULARY_FILE, json.dumps(words, ensure_ascii=False) + "\n")
+        write_text(folder / VOCABULARY_FILE, json.dumps(words) + "\n")  # ASCII: a text may hold lone surrogates
         tensors = {"idf": self.idf, "components": np.ascontiguousarray(self.components)}
         write_atomically(folder / TENSORS_FILE, lambda beside: save_file(tensors, beside))
 
@@ -117,6 +121,11 @@ def fit_tfidf(texts: Sequence[str], dimensions: int = _MAX_DIMENSIONS) -> TfIdf:
     from scipy.sparse import hstack
     from sklearn.decomposition import TruncatedSVD
 
+    long = [row for row, text in enumerate(texts) if len(text) > _MAX_LENGTH]
+    if long:
+        log.warning("row %d has a text of %d characters (%d rows are as long): TF-IDF reads the first %d of each",
+                    long[0], len(texts[long[0]]), len(long), _MAX_LENGTH)  # fmt: skip
+    texts = _cut(texts)
     blocks, vocabularies, idf = [], {}, []
     for kind in _TERM_KINDS:
         vectorizer = _vectorizer(kind, min_df=2 if len(texts) >= 50 else 1, max_features=_MAX_TERMS)
@@ -136,6 +145,10 @@ def fit_tfidf(texts: Sequence[str], dimensions: int = _MAX_DIMENSIONS) -> TfIdf:
     svd = TruncatedSVD(dimensions, random_state=0).fit(counts)
     components = (_rotation(dimensions) @ svd.components_).astype(np.float32)
     return TfIdf(vocabularies["words"], vocabularies["pieces"], np.concatenate(idf).astype(np.float32), components)
+
+
+def _cut(texts: Sequence[str]) -> list[str]:
+    return [text[:_MAX_LENGTH] for text in texts]
 
 
 def _rotation(dimensions: int) -> npt.NDArray[np.float64]:

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
         resolve_device,
         use_threads,
     )
-    from pars.engine.evaluation import accuracy, predict_proba
+    from pars.engine.evaluation import accuracy, predict_proba, recalls
     from pars.engine.learner import NetworkCost, network_cost
     from pars.engine.plan import Plan, plan
+    from pars.engine.processes import Processes, joined
     from pars.engine.row_state import check_row_state
     from pars.engine.trainer import Trainer
 
@@ -33,6 +34,7 @@ __all__ = [
     "Interrupted",
     "NetworkCost",
     "Plan",
+    "Processes",
     "RowCounts",
     "RunFolder",
     "SelectedCheckpoint",
@@ -44,6 +46,7 @@ __all__ = [
     "check_row_state",
     "choose_threads",
     "epoch_costs",
+    "joined",
     "keep_freed_memory",
     "load_module",
     "load_tensors",
@@ -51,6 +54,7 @@ __all__ = [
     "network_cost",
     "plan",
     "predict_proba",
+    "recalls",
     "recorded_threads",
     "resend_interrupt",
     "resolve_device",
@@ -69,9 +73,10 @@ import_lazily(
         "pars.engine.device": (
             "DeviceName, choose_threads, keep_freed_memory, recorded_threads, resolve_device, use_threads"
         ),
-        "pars.engine.evaluation": "accuracy, predict_proba",
+        "pars.engine.evaluation": "accuracy, predict_proba, recalls",
         "pars.engine.learner": "NetworkCost, network_cost",
         "pars.engine.plan": "Plan, plan",
+        "pars.engine.processes": "Processes, joined",
         "pars.engine.row_state": "check_row_state",
         "pars.engine.trainer": "Trainer",
     },

@@ -137,6 +137,13 @@ class Feed:
         @torch.no_grad()
         def run_pass(net: Network, rows: Tensor, view: ViewName, index: int, *, features: bool) -> Sweep:
             module, parts = net.module, []
+
+            def forward(inputs: Tensor) -> tuple[Tensor, ...]:
+                if not features:
+                    return (module(inputs).float(),)
+                hidden = features_of(module, inputs)
+                return head_of(module)(hidden).float(), hidden.float()
+
             was_training = module.training
             module.eval()
             try:
@@ -146,15 +153,12 @@ class Feed:
                         if view == "plain"
                         else self.view(part, f"view/pass/{view}/{index}", view, epoch, number)
                     )
-                    hidden = features_of(module, inputs) if features else None
-                    logits = module(inputs) if hidden is None else head_of(module)(hidden)
-                    parts.append((logits.float(), hidden))
+                    parts.append(net.apply(forward, inputs))
             finally:
                 module.train(was_training)
             net.forwards += len(rows)
-            logits = torch.cat([logits for logits, _ in parts])
-            found = [hidden.float() for _, hidden in parts if hidden is not None]
-            return Sweep(logits, torch.cat(found) if found else None)
+            logits, *hidden = (torch.cat(each) for each in zip(*parts, strict=True))
+            return Sweep(logits, hidden[0] if hidden else None)
 
         return run_pass
 

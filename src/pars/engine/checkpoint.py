@@ -1,14 +1,13 @@
 """Checkpoints: tensors with a JSON note in a safetensors file, what of a run is saved and checked, and which checkpoint
 a run ends with.
 
-A checkpoint holds weights, averages, optimizer state, the method's tensors, the sums of the epoch under way, and its
+A checkpoint holds weights, averages, optimizer state, the method's tensors, the sums of the current epoch, and its
 position: two integers. Everything random is a function of these, so a resumed run ends in the same bits.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,16 +36,8 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], note: Mapping[str, A
         plain[name] = own.clone() if storage in storages else own  # tied weights: safetensors refuses aliases
         storages.add(storage)
 
-    def write(beside: Path) -> None:
-        try:
-            save_file(plain, str(beside), metadata={"pars": json.dumps(note)})
-        except SafetensorError as error:
-            # safetensors reports a full disk, a quota or a limit as text; give it back its errno.
-            if code := re.search(r"os error (\d+)", str(error)):
-                raise OSError(int(code[1]), str(error), str(path)) from error
-            raise
-
-    write_atomically(path, write)
+    metadata = {"pars": json.dumps(note)}
+    write_atomically(path, lambda beside: save_file(plain, str(beside), metadata=metadata))
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -106,8 +97,8 @@ class Position:
     """Where a checkpoint stands in its run."""
 
     epoch: int  # finished epochs
-    step: int  # finished steps of the epoch under way
-    meter: dict[str, Tensor]  # sums of the epoch under way, in their order
+    step: int  # finished steps of the current epoch
+    meter: dict[str, Tensor]  # sums of the current epoch, in their order
     work: tuple[tuple[int, int, int], ...]  # of each network: `forwards`, `backwards`, FLOP of its optimizer
     spent: dict[str, float]  # FLOP of each stage after the last finished epoch
 
@@ -137,7 +128,7 @@ def read_position(
     require(flops and bool(spent) == bool(epoch), "spent", "the FLOP of each stage so far")
     texts = isinstance(names, list) and all(isinstance(name, str) for name in names)
     require(texts and sorted(names) == sorted(meter), "meter", f"the names of its sums: {', '.join(sorted(meter))}")
-    require(not step or "loss/steps" in names, "meter", "the sums of the epoch under way")
+    require(not step or "loss/steps" in names, "meter", "the sums of the current epoch")
     for name, total in meter.items():
         shape = [len(COUNTS)] if name.startswith("selection/") else []
         if list(total.shape) != shape:

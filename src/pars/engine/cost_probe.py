@@ -62,7 +62,7 @@ class StageCost:
 
 @lru_cache(maxsize=64)
 def stage_costs(method: Method, epochs: int, rows: RowCounts, costs: tuple[NetworkCost, ...]) -> dict[str, StageCost]:
-    """What the stages of a run of so many epochs cost, by name, with networks of these costs per row."""
+    """FLOP of the stages of a run of `epochs` epochs, by name, with networks of these costs per row."""
     stages: dict[str, list[float]] = {}
     for stage, flop in epoch_costs(method, epochs, rows, costs):
         stages.setdefault(stage, []).append(flop)
@@ -70,7 +70,7 @@ def stage_costs(method: Method, epochs: int, rows: RowCounts, costs: tuple[Netwo
 
 
 def epoch_costs(method: Method, epochs: int, rows: RowCounts, costs: Sequence[NetworkCost]) -> list[tuple[str, float]]:
-    """The stage of each epoch and its FLOP, for a run of so many epochs with networks of these costs per row.
+    """The stage of each epoch and its FLOP, for a run of `epochs` epochs with networks of these costs per row.
 
     A few methods pass some rows more often than others, as labels and predictions agree or not: DISC passes those that
     it trusts twice, PES predicts the labels of those it does not. The more expensive of two probes counts, one in which

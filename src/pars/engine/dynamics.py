@@ -18,10 +18,11 @@ from torch import Tensor, nn
 
 from pars.engine.batches import EVALUATION_BATCH, Feed
 from pars.engine.checkpoint import check_state
+from pars.method_api import Apply, apply_here
 
 CLIP = 20.0  # of a margin in logits: beyond it nothing is learned about a label, and one epoch must not rule the mean
 COUNTS = ("agree", "forgotten", "first_agree")
-SUMS = ("margin_early", "margin_early_square", "margin_late", "margin_late_square", "p", "p_square")
+SUMS = ("margin_early", "margin_early_square", "margin_late", "margin_late_square", "p", "p_square", "p_last")
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,11 @@ def spans(stages: Sequence[int]) -> Spans:
 
 
 class Dynamics:
-    """Running sums for every row [n], on the CPU: 37 + 4K bytes a row.
+    """Running sums for every row [n], on the CPU: 41 + 4K bytes a row.
 
     early, late        mean probabilities [n, K]; in the late span an epoch weighs the more the later it is
     margin_*, p        of the given label: log-probability above the best other class; probability. And their squares
+    p_last             probability of the given label after the last epoch
     agree, forgotten   in how many epochs the given label was the prediction; how often it ceased to be
     first_agree        epoch (from 1) in which it first was, 0 = never
     Rows without a label have only the first two.
@@ -74,7 +76,9 @@ class Dynamics:
         return (epoch + 1) % self.every == 0 or last
 
     @torch.no_grad()
-    def record(self, modules: Sequence[nn.Module], feed: Feed, labels: Tensor, epoch: int) -> None:
+    def record(
+        self, modules: Sequence[nn.Module], feed: Feed, labels: Tensor, epoch: int, apply: Apply = apply_here
+    ) -> None:
         """Add the predictions of an epoch (from 0): the networks' mean probabilities for a weak view of every row.
 
         modules: in evaluation mode. labels: [n] given labels, -1 = unlabeled.
@@ -90,9 +94,14 @@ class Dynamics:
             weight = epoch - when.late.start + 1  # 1, 2, 3, …
             epochs[3] += weight
             shares["late"] = weight / float(epochs[3])
+
+        def mean_probabilities(view: Tensor) -> tuple[Tensor]:
+            return (torch.stack([module(view).float().softmax(dim=1) for module in modules]).mean(dim=0),)
+
         for number, rows in enumerate(torch.split(torch.arange(len(labels)), EVALUATION_BATCH)):
             view = feed.view(rows.to(feed.device), "view/dynamics/weak", "weak", epoch, number)
-            p = torch.stack([module(view).float().softmax(dim=1) for module in modules]).mean(dim=0).cpu()
+            (p,) = apply(mean_probabilities, view)
+            p = p.cpu()
             t = {name: tensor[rows[0] : rows[-1] + 1] for name, tensor in self.tensors.items() if name != "epochs"}
             for name, share in shares.items():
                 # Half precision suffices: a growing weight keeps the last step of the mean above its rounding.
@@ -108,6 +117,7 @@ class Dynamics:
             t[f"{part}_square"] += margin.square()
             t["p"] += of_given
             t["p_square"] += of_given.square()
+            t["p_last"].copy_(of_given)
             t["forgotten"] += t["agreed"] & ~agrees
             t["agree"] += agrees
             t["first_agree"].masked_fill_(agrees & (t["first_agree"] == 0), epoch + 1)
@@ -129,8 +139,12 @@ class Dynamics:
             if n:
                 mean = t[name] / n
                 out[f"{name}_mean"], out[f"{name}_std"] = mean, (t[f"{name}_square"] / n - mean**2).clamp_min(0).sqrt()
+        epochs = max(1.0, n_early + n_late)
         return out | {
-            "agree": t["agree"] / max(1.0, n_early + n_late),  # share of epochs
+            "margin_mean": (t["margin_early"] + t["margin_late"])
+            / epochs,  # area under the margin (Pleiss et al. 2020)
+            "p_last": t["p_last"],
+            "agree": t["agree"] / epochs,  # share of epochs
             "forgotten": t["forgotten"],
             "first_agree": t["first_agree"],
             "given": labels.cpu(),

@@ -18,14 +18,18 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from pars.augment import TestTimeView
 from pars.data import Dataset, DiskImages
 from pars.engine.batches import EVALUATION_BATCH, DiskRows, Feed, as_tensor
-from pars.method_api import Network, Selection
+from pars.method_api import Apply, Network, Selection, apply_here
 
 CALIBRATION_ROWS = 4096  # enough for BatchNorm's means and variances; a fraction of the cost of testing
 
 
 @torch.no_grad()
 def predict_proba(
-    modules: Sequence[nn.Module], inputs: Tensor | DiskRows, test_time_views: Sequence[TestTimeView], device: str
+    modules: Sequence[nn.Module],
+    inputs: Tensor | DiskRows,
+    test_time_views: Sequence[TestTimeView],
+    device: str,
+    apply: Apply = apply_here,
 ) -> Tensor:
     """Class probabilities [n, K], float32, on the CPU: the mean over networks and test-time views of each row.
 
@@ -39,7 +43,7 @@ def predict_proba(
         try:
             for view in test_time_views:
                 parts = [
-                    module(view(inputs[start : start + EVALUATION_BATCH].to(device))).float().softmax(dim=1).cpu()
+                    _softmax(module, view, inputs[start : start + EVALUATION_BATCH].to(device), apply).cpu()
                     for start in range(0, len(inputs), EVALUATION_BATCH)
                 ]
                 found.append(torch.cat(parts))
@@ -48,19 +52,51 @@ def predict_proba(
     return torch.stack(found).mean(dim=0)
 
 
+def _softmax(module: nn.Module, view: TestTimeView, rows: Tensor, apply: Apply) -> Tensor:
+    """Probabilities [B, K] of a batch of stored rows."""
+    return apply(lambda part: (module(view(part)).float().softmax(dim=1),), rows)[0]
+
+
 def accuracy(probabilities: Tensor, labels: Tensor) -> float:
     """Accuracy in percent of probabilities [n, K] against labels [n]; rows labeled -1 do not count."""
     labeled = labels >= 0
     return 100 * float((probabilities.argmax(dim=1) == labels)[labeled].double().mean())
 
 
+def recalls(probabilities: Tensor, labels: Tensor) -> dict[str, float]:
+    """Mean and smallest recall over classes, in percent, of probabilities [n, K] against labels [n].
+
+    The mean recall is also called balanced accuracy. Classes without a row do not count, nor do rows labeled -1.
+
+    >>> recalls(torch.eye(3)[[0, 0, 1]], torch.tensor([0, 1, 1]))
+    {'balanced': 75.0, 'worst_class': 50.0}
+    """
+    labeled = labels >= 0
+    true, found = labels[labeled], probabilities.argmax(dim=1)[labeled]
+    n_classes = probabilities.shape[1]
+    rows, right = true.bincount(minlength=n_classes), true[found == true].bincount(minlength=n_classes)
+    recall = 100 * (right[rows > 0].double() / rows[rows > 0])
+    return {"balanced": float(recall.mean()), "worst_class": float(recall.min())}
+
+
 class Evaluator:
     """Accuracies of the networks on the test set and on given labels that were held out."""
 
-    def __init__(self, data: Dataset, feed: Feed, labels: Tensor, held_out: npt.NDArray[np.bool_]) -> None:
-        """`labels` [n] are the given labels of all training rows; `held_out` [n] marks those not trained on."""
+    def __init__(
+        self,
+        data: Dataset,
+        feed: Feed,
+        labels: Tensor,
+        held_out: npt.NDArray[np.bool_],
+        judging: npt.NDArray[np.bool_] | None = None,
+    ) -> None:
+        """`labels` [n] are the given labels of all training rows; `held_out` [n] marks those not trained on, `judging`
+        [n] those of them that are not evaluated on either."""
         self._feed, self._test = feed, data.test
-        self._trained, held = np.flatnonzero(~held_out), np.flatnonzero(held_out)
+        self._trained, held = (
+            np.flatnonzero(~held_out),
+            np.flatnonzero(held_out if judging is None else held_out & ~judging),
+        )
         self._held = torch.from_numpy(held).to(feed.device)
         self._held_labels = labels[self._held].cpu()
         self.held_out_rows = len(held)
@@ -85,7 +121,8 @@ class Evaluator:
                 norm.momentum, norm.training = None, True  # no momentum: the plain mean over all batches
             try:
                 for part in parts:
-                    net.average(self._feed.views.plain(self._feed.inputs[torch.from_numpy(part)]))
+                    inputs = self._feed.views.plain(self._feed.inputs[torch.from_numpy(part)])
+                    net.apply(lambda rows, net=net: (net.average(rows),), inputs)  # type: ignore[misc]
             finally:
                 for norm, momentum in zip(norms, momenta, strict=True):
                     norm.momentum, norm.training = momentum, False
@@ -94,10 +131,12 @@ class Evaluator:
         """Accuracies for the log, and a mask [m] of the held-out rows whose given label the averaged weights predict.
 
         `raw` and `ema` are of the raw and the averaged weights without test-time augmentation; where predictions use
-        it, `mirrored` is of the averaged weights with it. The mask is none if no rows are held out.
+        it, `mirrored` is of the averaged weights with it. On the test set `balanced` and `worst_class` are the mean and
+        the smallest recall of the averaged weights over classes. The mask is none if no rows are held out.
         """
         first, *more = self._feed.views.test_time_views
         modules, average, device = [net.module for net in nets], [net.average for net in nets], self._feed.device
+        apply = nets[0].apply
         rows: dict[str, tuple[Tensor | DiskRows, Tensor]] = {}
         if self._test is not None:
             source = self._test.inputs
@@ -110,12 +149,14 @@ class Evaluator:
         out: dict[str, Any] = {}
         correct = None
         for split, (inputs, labels) in rows.items():
-            raw, averaged = (predict_proba(of, inputs, [first], device) for of in (modules, average))
+            raw, averaged = (predict_proba(of, inputs, [first], device, apply) for of in (modules, average))
             out[split] = {"raw": accuracy(raw, labels), "ema": accuracy(averaged, labels)}
             if more:
-                others = predict_proba(average, inputs, more, device)
+                others = predict_proba(average, inputs, more, device, apply)
                 together = (averaged + len(more) * others) / (1 + len(more))
                 out[split]["mirrored"] = accuracy(together, labels)
+            if split == "test":
+                out[split] |= recalls(averaged, labels)
             if split == "holdout":
                 correct = averaged.argmax(dim=1) == labels
         return out, correct

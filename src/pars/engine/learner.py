@@ -17,6 +17,7 @@ from pars import seeds
 from pars.engine import checkpoint as ck
 from pars.engine.config import TrainConfig
 from pars.engine.optimizer import learning_rate, make_optimizer, update_flop
+from pars.engine.processes import Processes
 from pars.errors import UserError, one_line
 from pars.method_api import Method, Network, Stage, head_of
 
@@ -40,15 +41,22 @@ class Learner:
     """
 
     def __init__(
-        self, module: nn.Module, config: TrainConfig, example: Tensor, attached: nn.ModuleDict | None = None
+        self,
+        module: nn.Module,
+        config: TrainConfig,
+        example: Tensor,
+        attached: nn.ModuleDict | None = None,
+        processes: Processes | None = None,
     ) -> None:
         """`example` [2, ...] is a network input, to count FLOP with; `attached` are modules trained beside it."""
-        self.net = Network(module.train(), copy.deepcopy(module).eval().requires_grad_(False), attached)
+        self.cost, self._processes = network_cost(module, example), processes or Processes()
+        module = self._processes.synchronized(module)
+        average = copy.deepcopy(module).eval().requires_grad_(False)
+        self.net = Network(module.train(), average, attached, self._processes.apply)
         # Listed once: walking through the modules at every step takes as long as averaging them.
         self._parameters, self._averaged = tuple(module.parameters()), tuple(self.net.average.parameters())
         self._trainable = [p for p in self._parameters if p.requires_grad]  # a user's network may have frozen parts
         self._run_config = self._config = config
-        self.cost = network_cost(module, example)
         self.updating = 0
         self.optimizer = make_optimizer(module, self.net.attached, config)
         self._update_flop = update_flop(module, config.optimizer)
@@ -77,6 +85,7 @@ class Learner:
 
         Buffers (BatchNorm statistics) are not averaged: `Evaluator.calibrate` measures them.
         """
+        self._processes.add_gradients(self._trainable)  # those of attached modules are of the whole batch already
         config, groups = self._config, self.optimizer.param_groups
         if config.grad_clip is not None:
             weights = groups[0]["params"] if len(groups) == 1 else [p for group in groups for p in group["params"]]

@@ -6,6 +6,7 @@ closed form for its prediction of a row left out (Allen 1974), so that no label 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import reduce
 
 import torch
@@ -16,6 +17,7 @@ LARGEST = 4096  # of rows or features, the fewer: the eigenvectors of so large a
 PENALTIES = 13  # tried, from a thousandth to a thousand times the mean eigenvalue
 JUDGED_ROWS = 20_000  # by whose labels the penalty is chosen
 BLOCK = 2**24  # values held at a time in float64
+KEPT = 2**25  # values of all rows in the basis that are kept, not computed twice
 SHARPNESS = 10.0  # from regression to logits; whoever reads the probabilities fits a temperature
 
 
@@ -29,14 +31,27 @@ def leave_one_out(inputs: Tensor, labels: Tensor, n_classes: int) -> Tensor | No
     if x.ndim != 2 or min(len(known), x.shape[1]) > LARGEST or len(known) < 3:
         return None
     regression = Regression(x, labels, n_classes)
-    judged = known[torch.linspace(0, len(known) - 1, min(len(known), JUDGED_ROWS)).round().long()]
-    best = (-1.0, 0.0)
-    for penalty in (regression.values.mean() * torch.logspace(-3, 3, PENALTIES, dtype=torch.float64)).tolist():
-        met = regression.without_own(judged, labels[judged], penalty).argmax(dim=1) == labels[judged]
-        best = max(best, (float(met.double().mean()), penalty))
+    judged = torch.zeros(len(x), dtype=torch.bool)
+    judged[known[torch.linspace(0, len(known) - 1, min(len(known), JUDGED_ROWS)).round().long()]] = True
+    penalties = (regression.values.mean() * torch.logspace(-3, 3, PENALTIES, dtype=torch.float64)).tolist()
     parts = torch.split(torch.arange(len(x)), regression.block)
-    answers = [regression.without_own(part, labels[part], best[1]) for part in parts]
-    return torch.cat([(SHARPNESS * part).softmax(dim=1).half() for part in answers])
+    met = torch.zeros(PENALTIES, dtype=torch.long)
+    projected: list[Tensor] = []  # the product that costs most, kept for the second pass where it is small enough
+    for part in parts:
+        z = regression.standardized(part) @ regression.basis
+        some = torch.nonzero(judged[part])[:, 0]
+        own = labels[part][some]
+        for number, answers in enumerate(regression.without_own(z[some], own, penalties)):
+            met[number] += (answers.argmax(dim=1) == own).sum()
+        if len(x) * z.shape[1] <= KEPT:
+            projected.append(z)
+    best = max(zip(met.tolist(), penalties, strict=True))[1]
+    out = []
+    for number, part in enumerate(parts):
+        z = projected[number] if projected else regression.standardized(part) @ regression.basis
+        (answers,) = regression.without_own(z, labels[part], [best])
+        out.append((SHARPNESS * answers).softmax(dim=1).half())
+    return torch.cat(out)
 
 
 class Regression:
@@ -47,7 +62,7 @@ class Regression:
     """
 
     values: Tensor  # [r] eigenvalues of the rows' scatter matrix, but for those that are zero
-    _basis: Tensor  # [d, r] its eigenvectors
+    basis: Tensor  # [d, r] its eigenvectors
 
     def __init__(self, x: Tensor, labels: Tensor, n_classes: int) -> None:
         self._x, self.block = x, max(1, BLOCK // x.shape[1])
@@ -61,17 +76,17 @@ class Regression:
             scatter = reduce(torch.add, (self.standardized(some).T @ self.standardized(some) for some in blocks))
             values, vectors = torch.linalg.eigh(scatter)
             kept = values > 1e-10 * values[-1]
-            self.values, self._basis = values[kept], vectors[:, kept]
+            self.values, self.basis = values[kept], vectors[:, kept]
         else:
             z = self.standardized(known)
             values, vectors = torch.linalg.eigh(z @ z.T)
             kept = values > 1e-10 * values[-1]
-            self.values, self._basis = values[kept], z.T @ (vectors[:, kept] / values[kept].sqrt())
+            self.values, self.basis = values[kept], z.T @ (vectors[:, kept] / values[kept].sqrt())
         self._prior = torch.bincount(labels[known], minlength=n_classes).double() / self._n  # [K]
         self._products: Tensor = reduce(  # [r, K] of the rows in this basis with the labels
             torch.add,
             (
-                (self.standardized(some) @ self._basis).T @ (one_hot(labels[some], n_classes) - self._prior)
+                (self.standardized(some) @ self.basis).T @ (one_hot(labels[some], n_classes) - self._prior)
                 for some in blocks
             ),
         )
@@ -80,14 +95,15 @@ class Regression:
         """Rows [m, d] by their numbers [m], in float64."""
         return (self._x[rows].double() - self._mean) / self._std
 
-    def without_own(self, some: Tensor, labels: Tensor, penalty: float) -> Tensor:
-        """Answers [m, K] to some rows, what their own labels [m] did to them taken out again.
+    def without_own(self, z: Tensor, labels: Tensor, penalties: Sequence[float]) -> Iterator[Tensor]:
+        """For each penalty, answers [m, K] to projected rows z [m, r], what their own labels [m] did to them taken out.
 
         f_i without row i is (f_i - h_i y_i) / (1 - h_i), h_i the weight of y_i in f_i.
         """
-        shrunk = 1 / (self.values + penalty)
-        z = self.standardized(some) @ self._basis
-        answers = self._prior + z @ (shrunk[:, None] * self._products)
-        weight = (1 / self._n + (z * z) @ shrunk).clamp(max=1 - 1e-9) * (labels >= 0)
         own = one_hot(labels.clamp_min(0), len(self._prior))
-        return (answers - weight[:, None] * own) / (1 - weight[:, None])
+        squares = z * z
+        for penalty in penalties:
+            shrunk = 1 / (self.values + penalty)
+            answers = self._prior + z @ (shrunk[:, None] * self._products)
+            weight = (1 / self._n + squares @ shrunk).clamp(max=1 - 1e-9) * (labels >= 0)
+            yield (answers - weight[:, None] * own) / (1 - weight[:, None])

@@ -116,12 +116,12 @@ def plan_for(method: Method, budget: float, task: Task, rows: RowCounts, costs: 
 
 
 def _stages_of(method: Method, epochs: int, task: Task) -> list[Stage]:
-    """The stages that have epochs, in a run of so many."""
+    """The stages that have epochs, in a run of `epochs`."""
     return [stage for stage in method.stages(replace(task, epochs=epochs)) if stage.epochs]
 
 
 def _plan_of(method: Method, epochs: int, task: Task, rates: Mapping[str, StageCost]) -> Plan:
-    """The plan of a run of so many epochs, at these costs of each stage."""
+    """The plan of a run of `epochs` epochs, at these costs of each stage."""
     found = [(stage, rates[stage.name]) for stage in _stages_of(method, epochs, task)]
     costs = ((stage, stage.epochs * rate.each + rate.once, rate.each) for stage, rate in found)
     return Plan(method, tuple(StagePlan(stage.name, stage.epochs, flop, each) for stage, flop, each in costs))

@@ -31,8 +31,12 @@ class StageRunner:
     layout: the rows that their batches are drawn from. steps: of an epoch. total_steps: of the run.
     """
 
-    def __init__(self, method: Method, feed: Feed, layout: Layout, *, epochs: int, n_classes: int, seed: int) -> None:
+    def __init__(
+        self, method: Method, feed: Feed, layout: Layout, *, epochs: int, n_classes: int, seed: int, rank: int = 0
+    ) -> None:
+        """`rank`: of this process among those that train together."""
         self._feed, self._n_classes, self._seed = feed, n_classes, seed
+        self._torch_stream = "torch" if rank == 0 else f"torch/{rank}"  # each has rows of its own to drop values of
         self.layout, self.steps, self.total_steps = layout, layout.steps, layout.steps * epochs
         task = Task(len(feed.labels), n_classes, feed.labels, epochs, layout.steps)
         self.state: State = {name: tensor.to(feed.device) for name, tensor in method.initial_state(task).items()}
@@ -93,7 +97,7 @@ class StageRunner:
         # Dropout inside a network draws from torch's own generators: place them by address too. Not torch.manual_seed:
         # it seeds every kind of device that could be there, and each one that is not remembers the call with its whole
         # stack trace for a later start, at every step anew.
-        torch_seed = seeds.torch_seed(self._seed, "torch", epoch, step)
+        torch_seed = seeds.torch_seed(self._seed, self._torch_stream, epoch, step)
         torch.default_generator.manual_seed(torch_seed)
         if device == "cuda":
             torch.cuda.manual_seed(torch_seed)

@@ -54,7 +54,7 @@ class Lines(Callback):
         parts = [f"epoch {line['epoch']}", line["stage"]]
         parts += [f"{key} {value:.3f}" for key, value in line["losses"].items()]
         if "test" in line:
-            parts.append(f"test {line['test']['ema']:.2f} % (raw {line['test']['raw']:.2f} %)")
+            parts.append(f"test {line['test']['ema']:.2f} % (without EMA {line['test']['raw']:.2f} %)")
         if "holdout" in line:
             parts.append(f"held-out noisy {line['holdout']['ema']:.2f} %")
         selection = line["selection"].get("pseudo")

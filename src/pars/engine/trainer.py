@@ -22,6 +22,7 @@ from pars.engine.evaluation import EpochMeter, Evaluator, predict_proba
 from pars.engine.folder import RunFolder
 from pars.engine.learner import Curve, Learner, attach, check_network, fits
 from pars.engine.leave_one_out import leave_one_out
+from pars.engine.processes import Processes
 from pars.engine.stages import ScheduledStage, StageRunner
 from pars.engine.terminal import Callback, Interrupted, catch_interrupt
 from pars.errors import Diverged, UserError
@@ -48,16 +49,23 @@ class Trainer:
         seed: int,
         device: str = "cpu",
         held_out: npt.NDArray[np.bool_] | None = None,
+        judging: npt.NDArray[np.bool_] | None = None,
         folder: RunFolder | None = None,
         callback: Callback | None = None,
         title: str = "train",
         planned: Sequence[float] = (),
+        processes: Processes | None = None,
     ) -> None:
         """Set up a run that has not begun.
 
-        networks: as many as the method trains. held_out: [n] rows that are not trained on. folder: where to save; none
-        = nowhere. planned: the expected FLOP of each epoch; with it the run stops before it exceeds `config.budget`.
+        networks: as many as the method trains. held_out: [n] rows that are not trained on. judging: [n] those of them
+        that the run does not look at either. folder: where to save; none = nowhere. planned: the expected FLOP of each
+        epoch; with it the run stops before it exceeds `config.budget`.
+        processes: those that train together, all with the same arguments; the first of them writes into the folder.
         """
+        self.processes = processes or Processes()
+        if self.processes.size > 1 and method.single_process:
+            raise UserError(f"{type(method).__name__} trains in one process only: {method.single_process}")
         if len(networks) != method.networks:
             raise UserError(f"{type(method).__name__} trains {method.networks} network(s), {len(networks)} were given")
         self.method, self.data, self.views, self.config = method, data, views, config
@@ -75,14 +83,22 @@ class Trainer:
         rows = DiskRows(source, device) if isinstance(source, DiskImages) else as_tensor(source)
         self.feed = Feed(rows, given, views, seed=seed, device=device, cached=cached)
         self.inputs = self.feed.inputs
-        self.evaluator = Evaluator(data, self.feed, self.labels, self.held_out)
+        self.evaluator = Evaluator(data, self.feed, self.labels, self.held_out, judging)
         self.selected: ck.SelectedCheckpoint | None = None
         true = data.train.true_labels
         self.true_labels = None if true is None else torch.from_numpy(true).to(device)
 
         usable = np.flatnonzero(~self.held_out)
         layout = lay_out(usable[data.train.labels[usable] >= 0], usable, config, seed)
-        self.runner = StageRunner(method, self.feed, layout, epochs=config.epochs, n_classes=data.n_classes, seed=seed)
+        self.runner = StageRunner(
+            method,
+            self.feed,
+            layout,
+            epochs=config.epochs,
+            n_classes=data.n_classes,
+            seed=seed,
+            rank=self.processes.rank,
+        )
         self.steps, self.state = layout.steps, self.runner.state  # of an epoch; what the method keeps between steps
         pair = torch.zeros(2, dtype=torch.int64, device=device)  # two rows: BatchNorm needs more than one
         example = views.plain(self.inputs[pair])
@@ -90,12 +106,18 @@ class Trainer:
         for index, module in enumerate(networks):
             check_network(module, example, data.n_classes, smallest, f"networks[{index}]")
         self.learners = [
-            Learner(module.to(device), config, example, attach(method, module, example, data.n_classes, seed + index))
+            Learner(
+                module.to(device),
+                config,
+                example,
+                attach(method, module, example, data.n_classes, seed + index),
+                self.processes,
+            )
             for index, module in enumerate(networks)
         ]
         self.nets = tuple(learner.net for learner in self.learners)
         self.step_flop = config.batch_size * sum(learner.cost.training for learner in self.learners)  # of one pass
-        self.epoch, self.step = 0, 0  # finished epochs; finished steps of the epoch under way
+        self.epoch, self.step = 0, 0  # finished epochs; finished steps of the current epoch
         self.spent: dict[str, float] = {}  # FLOP of each stage after the last finished epoch
         self.history: list[dict[str, Any]] = []  # what metrics.jsonl has of each finished epoch
         self.meter = EpochMeter(self.true_labels)
@@ -117,7 +139,7 @@ class Trainer:
         if self.selected is not None:
             for net, weights in zip(self.nets, self.selected.weights, strict=True):
                 net.average.load_state_dict(weights)
-        if self.folder is not None:
+        if self.folder is not None and self.processes.is_first:
             self._save_outcome(self.folder)
 
     def _save_outcome(self, folder: RunFolder) -> None:
@@ -181,9 +203,10 @@ class Trainer:
                     self.inputs.prefetch(order.batch(self.epoch, self.step + 1))
             self._run_step(scheduled, rows)
             self.step += 1
-            if interrupted or time.monotonic() - self._saved_at > self.config.checkpoint_seconds:
+            stop = self.processes.any(bool(interrupted))  # all stop at the same step
+            if stop or time.monotonic() - self._saved_at > self.config.checkpoint_seconds:
                 self.save()
-            if interrupted:
+            if stop:
                 raise Interrupted
         line = self._finish_epoch(scheduled)
         self.history.append(line)
@@ -229,14 +252,17 @@ class Trainer:
         weights = (tensor for learner in self.learners for tensor in learner.weights(0).values())
         if not all(bool(tensor.isfinite().all()) for tensor in weights):
             raise Diverged(f"a weight is not finite after epoch {self.epoch}; {REMEDY}", epoch=self.epoch)
+        self.processes.check_equal(tensor for learner in self.learners for tensor in learner.weights(0).values())
         self.meter = EpochMeter(self.true_labels)
         if self.folder is not None:
             if ends_stage:
                 # Without test-time augmentation: these predictions are there to be counted.
                 probabilities = self.predict_proba(self.inputs, test_time_views=[self.views.plain])
                 evidence = self.method.evidence(self.state)
-                ck.save_rows(self.folder, stage, self.epoch, probabilities, self.labels, evidence)
-            self.folder.append_metrics(line)
+                if self.processes.is_first:
+                    ck.save_rows(self.folder, stage, self.epoch, probabilities, self.labels, evidence)
+            if self.processes.is_first:
+                self.folder.append_metrics(line)
             if self.epoch % self.config.checkpoint_every == 0 or self.is_over:
                 self.save()
         return line
@@ -258,7 +284,9 @@ class Trainer:
                     self.selected = ck.SelectedCheckpoint(self.epoch, stage, correct, weights)
                 line["selected"] = self.selected.epoch
         if self.dynamics is not None and records:
-            self.dynamics.record([net.average for net in self.nets], self.feed, self.labels, self.epoch - 1)
+            self.dynamics.record(
+                [net.average for net in self.nets], self.feed, self.labels, self.epoch - 1, self.processes.apply
+            )
         return line
 
     def predict_proba(
@@ -269,7 +297,8 @@ class Trainer:
         inputs: [n, ...] as the training rows are stored. average: of the averaged weights, else of the raw ones.
         """
         modules = [net.average if average else net.module for net in self.nets]
-        return predict_proba(modules, inputs, test_time_views or self.views.test_time_views, self.device)
+        views = test_time_views or self.views.test_time_views
+        return predict_proba(modules, inputs, views, self.device, self.processes.apply)
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that training changes, by the names of a checkpoint."""
@@ -287,7 +316,7 @@ class Trainer:
 
     def save(self) -> None:
         """Write the checkpoint, if this run has a folder."""
-        if self.folder is not None:
+        if self.folder is not None and self.processes.is_first:
             work = [(learner.net.forwards, learner.net.backwards, learner.updating) for learner in self.learners]
             # safetensors sorts by name; the order of the losses is theirs in the log.
             note = {"epoch": self.epoch, "step": self.step, "work": work, "meter": list(self.meter.sums)}
@@ -303,7 +332,7 @@ class Trainer:
         path = self.folder.checkpoint
         if not path.exists():
             self.folder.check_never_saved(min(self.config.checkpoint_every, self.config.epochs))
-            self.folder.truncate_metrics(0)
+            self._truncate_metrics(self.folder, 0)
             return
         tensors, note = ck.load_tensors(path)
         sums, state = ck.with_prefix("meter.", tensors, self.device), ck.with_prefix("state.", tensors, self.device)
@@ -323,5 +352,9 @@ class Trainer:
         self.state.update(state)
         self.meter.sums, self.epoch, self.step = at.meter, at.epoch, at.step
         self.selected, self.spent = selected, at.spent
-        self.folder.truncate_metrics(self.epoch)
+        self._truncate_metrics(self.folder, self.epoch)
         self.history = self.folder.read_metrics()
+
+    def _truncate_metrics(self, folder: RunFolder, epochs: int) -> None:
+        """In the first process, while the others wait: they read the log next."""
+        self.processes.in_first(lambda: folder.truncate_metrics(epochs))

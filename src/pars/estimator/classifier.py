@@ -99,6 +99,11 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X: [n, d] numbers, uint8 images, a tensor, a frame of numbers, words and texts, or a list, an array or a series
         of texts or of paths of pictures.
         """
+        if isinstance(self.network, torch.nn.Module):  # it could be trained only once
+            raise UserError(
+                f"network is a {type(self.network).__name__}, expected a function of a row's shape and the number of "
+                "classes that returns a new network"
+            )
         opened = opened_first(self, X)
         labels, classes = read_labels(self, y, opened, self.unlabeled)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))

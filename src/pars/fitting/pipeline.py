@@ -23,17 +23,20 @@ from pars.data import Dataset, Labels, Split, Table
 from pars.encode import Encoder, EncoderName, Preprocessor
 from pars.engine import RunFolder, resend_interrupt, show_progress
 from pars.errors import EncoderChosenWarning, UserError
-from pars.files import write_atomically, write_text
-from pars.fit_folder import CONTENT, JOB, PLAIN, ROBUST, ROWS
+from pars.files import PART, write_atomically, write_text
+from pars.fit_folder import AUDIT, CONTENT, JOB, PLAIN, RESULT, ROBUST, ROWS
 from pars.fitting.prediction import Predictor
 from pars.fitting.result import FitResult, gain, noise_corrected
 from pars.fitting.rows import read_rows
 from pars.fitting.training import ClassicTraining, Training, choose_config, epochs_for_flop, no_progress
 from pars.run import Classifier
+from pars.run_files import FILES, check_files
 
 LEAST_HELD_OUT = 0.2  # of few rows, where the automatic settings would hold out none
+FEWEST_KNOWN = 10  # held-out rows with a known label, to measure accuracies on them
 BASELINE = "plain training"
 ROWS_CHECKSUM = "rows_blake2b"
+AFTER_ROWS = (ROBUST, PLAIN, AUDIT, RESULT, FILES)  # of the folder, what is written when the rows are there
 Log = Callable[[str], None]
 
 
@@ -44,6 +47,7 @@ class FitSettings:
     method: a name of `pars methods`. encoder: for texts and pictures, as `pars encode` takes it; None: chosen.
     encoded_views: weak and strong views of every row that are encoded, too.
     reading: arguments of `data.read_table`, with which files of new rows are read later.
+    baseline: whether to train plain cross-entropy, too, to say whether the method helped.
     """
 
     method: str = "pars"
@@ -53,6 +57,7 @@ class FitSettings:
     device: str = "auto"
     network: Any = "auto"
     reading: Mapping[str, Any] = field(default_factory=dict)
+    baseline: bool = True
 
     def job(self, *tables: Table | None) -> dict[str, Any]:
         """What a fit depends on, as JSON values: two equal jobs have equal results."""
@@ -63,6 +68,7 @@ class FitSettings:
                 table.labels.tolist(),  # a list: repr elides arrays
                 table.classes,
                 [] if table.true_labels is None else table.true_labels.tolist(),
+                *([] if table.checked is None else [table.checked.tolist()]),
             )
             for table in tables
             if table is not None
@@ -90,8 +96,11 @@ def fit(
     encoded_views: int = 0,
     unlabeled: str | None = None,
     network: Any = "auto",
+    checked_labels: str | Path | None = None,
     seed: int = 0,
     device: str = "auto",
+    baseline: bool = True,
+    skip_unreadable: bool = False,
     progress: bool = False,
     **columns: Any,
 ) -> FitResult:
@@ -101,11 +110,16 @@ def fit(
     method: a name of `pars methods`. It is compared with plain cross-entropy, at the same cost if it is a network.
     out: a folder for both runs, the audit and what new rows need. The same call resumes an interrupted fit. Without it
         nothing is written.
-    test, test_labels: further rows whose labels are right; they then decide whether it helped.
+    test, test_labels: further rows whose labels are right; they then decide whether it helped. Without them, those that
+        an .npz file has as x_test and y_test.
     encoder: for texts and pictures, a name as in `pars encode` or a function; None: chosen, with a warning.
     encoded_views: number of weak and of strong views of every text or picture to encode and train on.
     network: "auto", or a network to train on pictures: "timm:NAME", "hf:NAME", "lite0", or a dict of fields of
         `ModelConfig` with such a name. Picture files are read at `size` pixels per side (default 224).
+    baseline: False: plain cross-entropy is not trained, so the result does not say whether the method helped.
+    skip_unreadable: leave out pictures that cannot be read, with a warning that counts them.
+    checked_labels: labels.csv of a review of these rows. Its labels replace the given ones; dropped rows are not
+        trained on; checked rows are right from then on, and those that are held out decide whether it helped.
     progress: show progress on stderr.
 
     >>> rng = np.random.default_rng(0)
@@ -116,8 +130,10 @@ def fit(
     >>> result.predict(x[20:22]).tolist(), int(result.audit.is_label_issue[:10].sum())
     (['left', 'left'], 10)
     """
-    options = {"encoder": encoder, "unlabeled": unlabeled, **columns}
+    options = {"encoder": encoder, "unlabeled": unlabeled, **columns, "skip_unreadable": skip_unreadable or None}
     table = read_rows(rows, labels, **options)
+    if checked_labels is not None:
+        table = data.with_checked_labels(table, checked_labels)
     if test is not None:
         test_labels = labels if test_labels is None and isinstance(labels, str) else test_labels
         test = read_rows(test, test_labels, classes=table.classes, **options)
@@ -130,6 +146,7 @@ def fit(
         device=device,
         network=network,
         reading=reading,
+        baseline=baseline,
     )
     with torch.random.fork_rng(), resend_interrupt():
         return fit_table(table, settings, test=test, out=None if out is None else Path(out), progress=progress)
@@ -151,20 +168,31 @@ def fit_table(
     """
     if true_labels is not None:
         table = replace(table, true_labels=true_labels)
+    test = table.test if test is None else test
     dataset, preprocessor = _dataset(table, test, settings, out, progress, log or _warn)
     show: Progress = show_progress if progress else no_progress
-    robust = _train_robust(dataset, settings, None if out is None else out / ROBUST, show)
-    plain = _train_plain(robust, settings, None if out is None else out / PLAIN, show)
-    return _compare(robust, plain, settings.method, preprocessor, out)
+    robust, held_out = _train_robust(dataset, settings, None if out is None else out / ROBUST, show)
+    plain = None
+    if settings.baseline:
+        plain = _train_plain(robust, settings, None if out is None else out / PLAIN, show)
+    result = _compare(robust, plain, held_out, settings.method, preprocessor, content_of(table), out)
+    if out is not None:
+        audit.write_audit(result.audit, out / AUDIT, ["csv"], content=result.content)
+        write_text(out / RESULT, json.dumps({"out": str(out), **result.summary()}, indent=1) + "\n")
+    return result
 
 
 def audit_fit(out: Path) -> AuditReport:
     """The audit of a finished fit from its folder, as the fit itself made it."""
+    check_files(out, ROWS, JOB)
     dataset = data.arrays(out / ROWS)
     if is_classic_folder(out / ROBUST):
-        return ClassicTraining(dataset, load_fit(out / ROBUST)).audit()
-    inputs = dataset.train.inputs
-    return audit.audit_run(out / ROBUST, features=inputs if inputs.ndim == 2 else None)
+        report = ClassicTraining(dataset, load_fit(out / ROBUST, rows=dataset.train)).audit()
+    else:
+        run.check_data_of(out / ROBUST, dataset)
+        inputs = dataset.train.inputs
+        report = audit.audit_run(out / ROBUST, features=inputs if inputs.ndim == 2 else None)
+    return report if dataset.train.checked is None else report.with_checked(dataset.train.known)
 
 
 def _dataset(
@@ -174,7 +202,8 @@ def _dataset(
     if out is not None:
         job = settings.job(table, test)
         _check_folder(out, job, table.source)
-        if (out / ROWS).exists():
+        if (out / ROWS).exists() and (out / FILES).exists():
+            check_files(out)
             named = settings.encoder if callable(settings.encoder) or is_function_name(settings.encoder) else None
             return data.arrays(out / ROWS), encode.load_preprocessor(out, named)
     side = None if settings.network == "auto" else autoconfig.pixel_side(settings.network)
@@ -188,17 +217,26 @@ def _dataset(
         preprocessor.check_views(views)  # before the encoder's work
     path = Path(table.source) if out is None else out / ROWS
     data.check_class_names(table.classes, str(path))
+    made = []
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
+        made = [folder for folder in (out, *out.parents) if not folder.exists()]
+        out.mkdir(parents=True, exist_ok=True)  # before the encoder's work: it may be impossible
         write_text(out / JOB, json.dumps(job, indent=1) + "\n")
     encoder, rest = preprocessor.encoder, None  # without an encoder, rows are read in a moment
-    with _encoding_progress(encoder, table, test) if encoder is not None and progress else nullcontext() as step:
-        x, cached = preprocessor.transform(table, views, step)
-        train = Split(data.to_inputs(x, f"{path}: x"), table.labels, table.true_labels, cached)
-        if test is not None:
-            x, _ = preprocessor.transform(test, step=step)
-            rest = Split(data.to_inputs(x, f"{path}: x_test"), test.labels, test.labels)
-    dataset = data.checked_dataset(path, train, rest, table.classes)
+    try:
+        with _encoding_progress(encoder, table, test) if encoder is not None and progress else nullcontext() as step:
+            x, cached = preprocessor.transform(table, views, step)
+            train = Split(data.to_inputs(x, f"{path}: x"), table.labels, table.true_labels, cached, table.checked)
+            if test is not None:
+                x, _ = preprocessor.transform(test, step=step)
+                rest = Split(data.to_inputs(x, f"{path}: x_test"), test.labels, test.labels)
+        dataset = data.checked_dataset(path, train, rest, table.classes)
+    except UserError:
+        if made:  # nothing was there, and nothing is left
+            (made[0] / JOB).unlink()
+            for folder in made:
+                folder.rmdir()
+        raise
     if out is not None:
         _save_rows(out, table, preprocessor, train, rest)
     return dataset, preprocessor
@@ -212,18 +250,25 @@ def _check_folder(out: Path, job: Mapping[str, Any], source: str) -> None:
             if isinstance(found, dict) and found | {ROWS_CHECKSUM: job[ROWS_CHECKSUM]} == job:
                 raise UserError(f"{source} has changed since {out} was begun; expected a new folder")
             raise UserError(f"{out} holds another fit (see {out / JOB}), expected the same settings or a new folder")
-    elif out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError(f"{out} is not empty, expected a new folder")
+    elif out.exists() and not out.is_dir():
+        raise UserError(f"{out} is a file, expected a folder for the fit; choose another --out")
+    elif out.exists() and any(out.iterdir()):
+        raise UserError(f"{out} is not empty and holds no fit, expected a new folder; choose another --out")
 
 
 def _save_rows(out: Path, table: Table, preprocessor: Preprocessor, train: Split, test: Split | None) -> None:
     """Write how new rows become inputs, what people are shown, and last the arrays that are trained on."""
+    for half in out.rglob(f".*{PART}"):  # left by a kill
+        half.unlink(missing_ok=True)
     encode.save_preprocessor(preprocessor, out)
+    source = str(Path(table.source).resolve()) if Path(table.source).exists() else None
     # json escapes to ASCII: a text may hold lone surrogates, which UTF-8 cannot encode.
-    write_text(out / CONTENT, json.dumps(asdict(content_of(table)), indent=0) + "\n")
+    write_text(out / CONTENT, json.dumps(asdict(content_of(table)) | {"source": source}, indent=0) + "\n")
     arrays = {"x": train.inputs, "y": train.labels, "classes": np.array(table.classes), "ids": np.array(table.ids)}
     if train.cached is not None:
         arrays["x_views"] = train.cached
+    if train.checked is not None:
+        arrays["checked"] = train.checked
     if train.true_labels is not None:
         arrays["y_true"] = train.true_labels
     if test is not None:
@@ -234,6 +279,12 @@ def _save_rows(out: Path, table: Table, preprocessor: Preprocessor, train: Split
             np.savez(file, **arrays)  # type: ignore[arg-type]
 
     write_atomically(out / ROWS, write)
+    sums = {
+        file.relative_to(out).as_posix(): run.checksum(np.fromfile(file, dtype=np.uint8))
+        for file in sorted(out.rglob("*"))
+        if file.is_file() and file.relative_to(out).parts[0] not in AFTER_ROWS and PART not in file.name
+    }
+    write_text(out / FILES, json.dumps(sums, indent=1) + "\n")  # last: with it, the rows are there
 
 
 def content_of(table: Table) -> Content:
@@ -257,8 +308,8 @@ def is_function_name(encoder: Any) -> bool:
 
 def _train_robust(
     dataset: Dataset, settings: FitSettings, folder: Path | None, progress: Progress
-) -> Training | ClassicTraining:
-    """The method with automatic settings, with some rows held out however few there are."""
+) -> tuple[Training | ClassicTraining, npt.NDArray[np.bool_]]:
+    """The method with automatic settings, and the rows [n] held out: some, however few rows there are."""
     classic = settings.method in CLASSIC
     if folder is not None and RunFolder(folder).config.exists():
         config = run.open_run(folder)[1]  # chosen when the fit was begun
@@ -276,7 +327,7 @@ def _train_robust(
             n = int((dataset.train.labels >= 0).sum())
             raise UserError(f"{n} rows with a label are too few to hold some out and to say whether it helped")
     if classic:
-        return _fit_classic(dataset, settings, loaded.held_out, folder)
+        return _fit_classic(dataset, settings, loaded.held_out, folder), loaded.held_out
     if folder is not None:
         config = replace(config, data=replace(config.data, name=str(folder.parent / ROWS)))
     trained = run.train_or_resume(
@@ -287,7 +338,7 @@ def _train_robust(
         callback=progress(),
         title=settings.method,
     )
-    return Training(dataset, trained, trials, loaded)
+    return Training(dataset, trained, trials, loaded), loaded.held_out
 
 
 def _fit_classic(
@@ -295,10 +346,10 @@ def _fit_classic(
 ) -> ClassicTraining:
     """A method without a network; one that is in the folder already is not fitted again."""
     if folder is not None and is_classic_folder(folder):
-        return ClassicTraining(dataset, load_fit(folder))
+        return ClassicTraining(dataset, load_fit(folder, rows=dataset.train))
     fitted = fit_classic(settings.method, dataset, seed=settings.seed, held_out=held_out)
     if folder is not None:
-        save_fit(fitted, folder)
+        save_fit(fitted, folder, rows=dataset.train)
     return ClassicTraining(dataset, fitted)
 
 
@@ -327,9 +378,16 @@ def _train_plain(
 
 
 def _compare(
-    robust: Training | ClassicTraining, plain: Training, method: str, preprocessor: Preprocessor, out: Path | None
+    robust: Training | ClassicTraining,
+    plain: Training | None,
+    held_out: npt.NDArray[np.bool_],
+    method: str,
+    preprocessor: Preprocessor,
+    content: Content,
+    out: Path | None,
 ) -> FitResult:
-    dataset, held_out = plain.dataset, plain.loaded.held_out
+    """The result of a fit; without plain training there is nothing to compare with."""
+    dataset = robust.dataset
     labels, inputs, true = dataset.train.labels, dataset.train.inputs, dataset.train.true_labels
     model: Classifier | ClassicClassifier
     if isinstance(robust, Training):
@@ -339,17 +397,24 @@ def _compare(
             selected = None
     else:
         model, selected = robust.fit.classifier, None
-    models = [model, plain.trained.classifier()]
-    ours, theirs = (model.predict_proba(inputs).argmax(dim=1).numpy() for model in models)
+    models = [model] if plain is None else [model, plain.trained.classifier()]
+    ours, *others = (model.predict_proba(inputs).argmax(dim=1).numpy() for model in models)
     report = robust.audit()
-    judged = held_out & (labels >= 0)
-    measured = gain(ours[judged], theirs[judged], labels[judged])
+    if dataset.train.checked is not None:
+        report = report.with_checked(dataset.train.known)
+    # Rows that chose neither epoch nor loss: the best of many epochs is better on the rows that chose it by chance.
+    judging = held_out if plain is None or not plain.loaded.judging.any() else plain.loaded.judging
+    judged = judging & (labels >= 0)
+    theirs = others[0] if others else None
+    measured = None if theirs is None else gain(ours[judged], theirs[judged], labels[judged])
     clean = None
-    if dataset.test is not None:
+    if theirs is None:
+        pass
+    elif dataset.test is not None:
         first, second = (model.predict_proba(dataset.test.inputs).argmax(dim=1).numpy() for model in models)
         known = dataset.test.labels >= 0
         clean = gain(first[known], second[known], dataset.test.labels[known])
-    elif true is not None and (known := held_out & (true >= 0)).any():
+    elif true is not None and (known := judging & (true >= 0)).sum() >= FEWEST_KNOWN:
         clean = gain(ours[known], theirs[known], true[known])
     return FitResult(
         method=method,
@@ -360,10 +425,12 @@ def _compare(
         predictions=ours,
         plain_predictions=theirs,
         held_out_gain=measured,
-        corrected_gain=noise_corrected(measured, report.noise_rate, dataset.n_classes),
+        held_out_accuracy=float((ours[judged] == labels[judged]).mean()),
+        corrected_gain=None if measured is None else noise_corrected(measured, report.noise_rate, dataset.n_classes),
         clean_gain=clean,
         selected_checkpoint=selected,
         same_cost=isinstance(robust, Training),
+        content=content,
         out=out,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,15 @@ from pars.encode import EncoderName, Preprocessor
 from pars.engine import DeviceName
 from pars.errors import UserError
 from pars.files import expanded
-from pars.fit_folder import fit_of, run_of
+from pars.fit_folder import ROWS, fit_of, run_of
 from pars.fitting.rows import unlabeled_rows
 from pars.run import Classifier
+from pars.run_files import check_files
+
+log = logging.getLogger(__name__)
 
 Floats = npt.NDArray[np.float32]
+FAR = 30.0  # standard deviations of the training rows: a feature vector beyond is unlike any of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +54,29 @@ class Predictor:
             found = InputRows(unlabeled_rows(rows).array, np.zeros(0, dtype=np.int64))  # type: ignore[arg-type]
         else:
             table = self.preprocessor.read(rows) if data.is_frame(rows) else self._unlabeled(rows)
+            self._warn_of_unfamiliar(table)
             found = InputRows(self.preprocessor.transform(table)[0], table.labels)
-        return self.model.predict_proba(found.inputs, str(rows) if is_file else "rows").numpy()
+        return self.probabilities(found, str(rows) if is_file else "rows")
+
+    def probabilities(self, rows: InputRows, source: str) -> Floats:
+        """Probabilities [n, K] of inputs; a warning where feature vectors are far from those that were trained on."""
+        found = self.model.predict_proba(rows.inputs, source).numpy()
+        if rows.inputs.ndim == 2 and (self.preprocessor is None or self.preprocessor.kind == "array"):
+            scaled = data.standardize(rows.inputs, self.model.mean, self.model.std, source)
+            far = np.flatnonzero(np.abs(scaled).max(axis=1) > FAR)
+            if len(far):
+                column = int(np.abs(scaled[far[0]]).argmax())
+                mean, std, value = self.model.mean[column], self.model.std[column], rows.inputs[far[0], column]
+                why = f"column {column} is {value:g}, training rows have {mean:g} ± {std:g}"
+                _warn(f"{source}: row {far[0]}", why, len(far), len(found))
+        return found
+
+    def _warn_of_unfamiliar(self, table: Table) -> None:
+        assert self.preprocessor is not None
+        if self.preprocessor.columns is not None and table.columns is not None:
+            unlike = self.preprocessor.columns.unfamiliar(table.columns)
+            for row, why in list(unlike.items())[:1]:
+                _warn(table.row(row), why, len(unlike), len(table))
 
     def _unlabeled(self, rows: Any) -> Table:
         assert self.preprocessor is not None
@@ -76,16 +102,33 @@ class Predictor:
             )
         known = {"classes": classes} if labels else {}
         table = self.preprocessor.read(source, labels=labels, **columns, **known)
+        self._warn_of_unfamiliar(table)
         named = table.ids != tuple(map(str, range(len(table))))
         return InputRows(self.preprocessor.transform(table)[0], table.labels, table.ids if named else None)
+
+
+def _warn(place: str, why: str, count: int, of: int) -> None:
+    log.warning("%s, %s: %d of %d rows are unlike any training row, so their confidence means little",
+                place, why, count, of)  # fmt: skip
 
 
 def load_predictor(path: Path, *, device: DeviceName = "auto", encoder: EncoderName | None = None) -> Predictor:
     """The predictor of a run, or of the robust run of a fit. `encoder`: only where it is a function, by name."""
     fit = fit_of(path)
     preprocessor = None if fit is None else encode.load_preprocessor(fit, encoder)
-    folder = run_of(path)
-    model = load_fit(folder).classifier if is_classic_folder(folder) else run.load_run(folder, device=device)
+    folder, rows = run_of(path), None
+    if fit is not None:
+        check_files(fit)
+        if (
+            fit / ROWS
+        ).exists():  # without them nothing says what the run was trained on; to predict they are not needed
+            dataset = data.arrays(fit / ROWS)
+            rows = dataset.train
+            if not is_classic_folder(folder):
+                run.check_data_of(folder, dataset)
+    if is_classic_folder(folder):
+        return Predictor(load_fit(folder, rows=rows).classifier, preprocessor, str(path))
+    model = run.load_run(folder, device=device)
     return Predictor(model, preprocessor, str(path))
 
 

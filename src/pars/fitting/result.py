@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from pars.audit import AuditReport
+from pars.audit import AuditReport, Content, suspects_html
 from pars.fitting.prediction import Predictor
 
 Labels = npt.NDArray[np.int64]
@@ -81,7 +82,7 @@ def noise_corrected(measured: Gain, noise_rate: float, n_classes: int) -> Gain |
     return Gain(measured.rows, robust, plain, robust - plain, low, high)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FitResult:
     """A robust classifier, the audit of its labels, and its comparison with plain training at the same cost.
 
@@ -94,11 +95,13 @@ class FitResult:
     audit: AuditReport
     held_out: npt.NDArray[np.bool_]  # [n] rows that were not trained on
     predictions: npt.NDArray[np.int64]  # [n] class numbers of every row
-    plain_predictions: npt.NDArray[np.int64]  # the same of plain training
-    held_out_gain: Gain  # measured on held-out given labels
+    plain_predictions: npt.NDArray[np.int64] | None  # the same of plain training; None without it
+    held_out_accuracy: float  # of the robust classifier, on held-out given labels
+    held_out_gain: Gain | None  # measured on held-out given labels; None without plain training
     corrected_gain: Gain | None  # the estimate for right labels; None where the labels are too noisy
     clean_gain: Gain | None  # measured on right labels, where some are known
     selected_checkpoint: dict[str, Any] | None  # stage and epoch of the weights, where they are not the last
+    content: Content | None = None  # texts or files of the rows, for people
     out: Path | None = None
     same_cost: bool = True  # whether plain training cost as much; it cannot where `method` has no network
 
@@ -112,9 +115,13 @@ class FitResult:
         return names
 
     @property
-    def verdict(self) -> Verdict:
-        """Whether the robust method helped: judged by right labels where some are known, else by held-out ones."""
-        return (self.held_out_gain if self.clean_gain is None else self.clean_gain).verdict
+    def verdict(self) -> Verdict | None:
+        """Whether the robust method helped: judged by right labels where some are known, else by held-out ones.
+
+        None without plain training to compare with.
+        """
+        judged = self.held_out_gain if self.clean_gain is None else self.clean_gain
+        return None if judged is None else judged.verdict
 
     def summary(self) -> dict[str, Any]:
         """All numbers as plain values, for JSON."""
@@ -124,25 +131,46 @@ class FitResult:
             "method": self.method,
             "rows": len(self.held_out),
             "verdict": self.verdict,
+            "held_out_accuracy": self.held_out_accuracy,
             "selected_checkpoint": self.selected_checkpoint,
             **gains,
             "labels": self.audit.summary(),
         }
 
+    def __repr__(self) -> str:
+        g = self.held_out_gain if self.clean_gain is None else self.clean_gain
+        compared = "not compared with plain training"
+        if g is not None:
+            interval = f"95 % interval {100 * g.low:+.1f} to {100 * g.high:+.1f}"
+            compared = f"{self.verdict} ({100 * g.gain:+.1f} points against plain training, {interval})"
+        return (
+            f"<FitResult of {self.method} on {len(self.held_out)} rows: {compared}, "
+            f"{100 * self.audit.noise_rate:.1f} % of the labels are wrong (estimate)>"
+        )
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what `print` says, and the most suspect rows."""
+        return f"<pre>{escape(str(self))}</pre>{suspects_html(self.audit, content=self.content)}"
+
     def __str__(self) -> str:
         report, review = self.audit, self.audit.review()
-        low, high = 100 * report.noise_rate_low, 100 * report.noise_rate_high
         flagged = "None is flagged as wrong."
-        if len(review):
+        if len(review.rows):
             precision = f"{100 * review.expected_precision:.0f} %"
-            flagged = f"{len(review)} are flagged as wrong; expect {precision} of them to be."
+            between = f"{100 * review.expected_precision_low:.0f} to {100 * review.expected_precision_high:.0f} %"
+            flagged = f"{len(review.rows)} are flagged as wrong; expect {precision} of them to be ({between})."
         lines = [
-            f"Estimated noise rate: {100 * report.noise_rate:.1f} % of {report.n_labeled} labels "
-            f"(plausible range {low:.1f} to {high:.1f} %).",
+            report.headline,
             flagged,
             *report.warnings,
-            f"Accuracy of {self.method} and of plain training{' at the same cost' if self.same_cost else ''}:",
         ]
+        if self.verdict is None:
+            lines.append(
+                f"Accuracy of {self.method} on held-out labels as given: {100 * self.held_out_accuracy:.1f} %. "
+                "Without plain training (--no-baseline) nothing says whether it helped."
+            )
+            return "\n".join(lines + self._selected_words())
+        lines.append(f"Accuracy of {self.method} and of plain training{' at the same cost' if self.same_cost else ''}:")
         for where, g in (
             ("held-out labels as given", self.held_out_gain),
             ("corrected for wrong held-out labels (estimate)", self.corrected_gain),
@@ -161,6 +189,11 @@ class FitResult:
         }
         lines.append(verdicts[self.verdict])
         if self.selected_checkpoint is not None:
-            stage, epoch = self.selected_checkpoint["stage"], self.selected_checkpoint["epoch"]
-            lines.append(f"The weights are those of stage {stage!r}, epoch {epoch}: held-out labels prefer them.")
+            lines += self._selected_words()
         return "\n".join(lines)
+
+    def _selected_words(self) -> list[str]:
+        if self.selected_checkpoint is None:
+            return []
+        stage, epoch = self.selected_checkpoint["stage"], self.selected_checkpoint["epoch"]
+        return [f"The weights are those of stage {stage!r}, epoch {epoch}: held-out labels prefer them."]

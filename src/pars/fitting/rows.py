@@ -54,6 +54,11 @@ def read_rows(
     if not len(given_classes):
         expected = "some" if column else "labels: a column's name, or one label per row (pars fit: --label COLUMN)"
         raise UserError(f"{where} has no labels, expected {expected}")
+    if classes is None and 2 < len(given_classes) == int((table.labels >= 0).sum()):
+        raise UserError(
+            f"{where}: each of its {len(given_classes)} labels occurs once, expected classes that several rows share; "
+            "is this a column of identifiers or of texts?"
+        )
     if len(given_classes) < 2 and classes is None:
         only = table.classes[given_classes[0]]
         raise UserError(f"{where} has labels of one class, {only!r}, expected at least two classes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -51,8 +52,13 @@ class SelftestResult:
     flipped: int
     flagged: int
     recall: float  # of the flipped labels, those flagged
-    precision: float  # of the flagged labels, those flipped: a lower bound, for labels may have been wrong before
-    auroc: float  # how often a flipped label is ranked before one that was not
+    precision: float  # of the flagged labels, those wrong: flipped now, or estimated to have been wrong before
+    precision_low: float  # 95 % interval
+    precision_high: float
+    auroc: float  # how often a wrong label is ranked before a right one
+    auroc_low: float  # 95 % interval
+    auroc_high: float
+    wrong_before: float  # of the labels that were not flipped: estimated by the audit
     restored: float  # of the flipped and flagged labels, those whose suggestion is the original label
     robust: float  # accuracy on held-out labels as they were before
     plain: float
@@ -65,8 +71,12 @@ class SelftestResult:
         return "\n".join(
             [
                 f"{self.flipped} labels were flipped to a random other class; {self.flagged} are flagged as wrong.",
-                f"  recall: {100 * self.recall:.1f} % of the flipped labels are flagged (AUROC {self.auroc:.3f})",
-                f"  precision: at least {100 * self.precision:.1f} %; other flagged labels may have been wrong before",
+                f"  recall: {100 * self.recall:.1f} % of the flipped labels are flagged",
+                f"  precision: {100 * self.precision:.1f} % of the flagged labels are wrong "
+                f"(95 % interval {100 * self.precision_low:.1f} to {100 * self.precision_high:.1f})",
+                f"  AUROC: {self.auroc:.3f} (95 % interval {self.auroc_low:.3f} to {self.auroc_high:.3f})",
+                f"  An estimated {100 * self.wrong_before:.1f} % of the labels were wrong before; "
+                "precision and AUROC are corrected for them.",
                 f"  suggestions: {100 * self.restored:.1f} % of the labels found get their original label back",
                 "  accuracy on held-out labels before flipping: "
                 f"{self.method} {100 * self.robust:.1f} %, plain training {100 * self.plain:.1f} %",
@@ -124,18 +134,90 @@ def judge(result: FitResult, before: Labels, after: Labels) -> SelftestResult:
     given, moved, report = before >= 0, before != after, result.audit
     flagged = report.is_label_issue & given
     found = moved & flagged
-    held_out = result.held_out & given
+    held_out, plain = result.held_out & given, result.plain_predictions
+    assert plain is not None  # the self-test compares
+    low, high = report.noise_rate_low, report.noise_rate_high
+    measured = measure(
+        1 - report.label_right_prob[given], moved[given], flagged[given], report.noise_rate, len(report.classes)
+    )
+    draws = np.array(list(_resampled(report.label_right_prob, given, moved, flagged, (low, high), len(report.classes))))
+    ends = np.clip(np.nanpercentile(draws, (2.5, 97.5), axis=0), 0, 1)
     return SelftestResult(
         method=result.method,
         flipped=int(moved.sum()),
         flagged=int(flagged.sum()),
         recall=_share(found, moved),
-        precision=_share(found, flagged),
-        auroc=auroc(1 - report.label_right_prob[given], moved[given]),
+        precision=measured.precision,
+        precision_low=float(min(ends[0, 1], measured.precision)),
+        precision_high=float(max(ends[1, 1], measured.precision)),
+        auroc=measured.auroc,
+        auroc_low=float(min(ends[0, 0], measured.auroc)),
+        auroc_high=float(max(ends[1, 0], measured.auroc)),
+        wrong_before=measured.wrong_before,
         restored=_share(found & (report.suggested == before), found),
         robust=_share(held_out & (result.predictions == before), held_out),
-        plain=_share(held_out & (result.plain_predictions == before), held_out),
+        plain=_share(held_out & (plain == before), held_out),
     )
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Quality of an audit on all wrong labels, from what it makes of the flipped ones."""
+
+    auroc: float
+    precision: float
+    wrong_before: float
+
+
+def measure(
+    suspicion: npt.NDArray[np.float64],
+    moved: npt.NDArray[np.bool_],
+    flagged: npt.NDArray[np.bool_],
+    noise_rate: float,
+    n_classes: int,
+) -> Measured:
+    """Return AUROC and precision of an audit, corrected for labels that were wrong before the flips. Shapes: [n] each.
+
+    A share ε of the labels was wrong before: of those that were not flipped ε are wrong, of those flipped
+    a = ε/(K-1) are right by chance. Both follow from the audit's noise rate. So flipped against not flipped is a blend
+    of wrong against right, and what it measures is solved for the latter:
+
+    AUROC of flips = (1-a)(1-ε) A + ½ [(1-a) ε + a (1-ε)] + a ε (1-A)
+    flagged flips = (1-a) R + a F,  flagged others = ε R + (1-ε) F   (R, F: share of wrong and of right labels flagged)
+
+    >>> suspicion, moved = np.arange(10) / 10, np.arange(10) >= 8
+    >>> measure(suspicion, moved, suspicion > 0.65, 0.2, 3)      # nothing was wrong before
+    Measured(auroc=1.0, precision=0.6666666666666666, wrong_before=0.0)
+    """
+    share, flips, flags = float(moved.mean()), int(moved.sum()), int(flagged.sum())
+    before = (noise_rate - share) / max(1 - share - share / (n_classes - 1), 1e-9)
+    # Beyond this, flipped and other labels would be nearly the same mixture, and chance would be magnified.
+    before = float(np.clip(before, 0, 0.5 * (1 - 1 / n_classes)))
+    lucky = before / (n_classes - 1)
+    blend = 0.5 * ((1 - lucky) * before + lucky * (1 - before)) + lucky * before
+    ranked = float(np.clip((auroc(suspicion, moved) - blend) / (1 - lucky - before), 0, 1))
+    of_flips, of_others = _share(moved & flagged, moved), _share(flagged & ~moved, ~moved)
+    found = float(np.clip(((1 - before) * of_flips - lucky * of_others) / (1 - lucky - before), 0, 1))
+    wrong = found * ((1 - lucky) * flips + before * (len(moved) - flips))
+    return Measured(ranked, min(1.0, wrong / flags) if flags else float("nan"), before)
+
+
+def _resampled(
+    right: npt.NDArray[np.float64],
+    given: npt.NDArray[np.bool_],
+    moved: npt.NDArray[np.bool_],
+    flagged: npt.NDArray[np.bool_],
+    noise_rates: tuple[float, float],
+    n_classes: int,
+    draws: int = 200,
+) -> Iterator[tuple[float, float]]:
+    """Yield AUROC and precision of rows drawn with replacement, the noise rate drawn from its plausible range."""
+    rng, rows = seeds.generator(0, "selftest/interval"), np.flatnonzero(given)
+    for _ in range(draws):
+        some = rng.choice(rows, len(rows))
+        if moved[some].any() and not moved[some].all():
+            found = measure(1 - right[some], moved[some], flagged[some], rng.uniform(*noise_rates), n_classes)
+            yield found.auroc, found.precision
 
 
 def _share(part: npt.NDArray[np.bool_], whole: npt.NDArray[np.bool_]) -> float:

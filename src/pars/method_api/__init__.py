@@ -22,7 +22,7 @@ from pars.method_api.catalog import (
     values,
 )
 from pars.method_api.method import LARGEST_RATIO, LARGEST_WEIGHT, Length, Method, Task, epochs_of
-from pars.method_api.network import Network, batch_statistics, features_of, head_of
+from pars.method_api.network import Apply, Network, apply_here, batch_statistics, features_of, head_of
 from pars.method_api.run_length import EpochConstant, rescale
 from pars.method_api.stage import Draw, Epoch, Losses, Pass, Stage, State, Sweep, ViewName
 from pars.method_api.step import Batch, RowParameter, Selection, Step
@@ -30,6 +30,7 @@ from pars.method_api.step import Batch, RowParameter, Selection, Step
 __all__ = [
     "LARGEST_RATIO",
     "LARGEST_WEIGHT",
+    "Apply",
     "Batch",
     "Cited",
     "Draw",
@@ -53,6 +54,7 @@ __all__ = [
     "Sweep",
     "Task",
     "ViewName",
+    "apply_here",
     "as_markdown",
     "batch_statistics",
     "code",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pars.method_api.method import Method, Task
@@ -25,32 +26,13 @@ class Cited:
     source: Source
 
 
-def paper(value: Any) -> Cited:
-    return Cited(value, "paper")
-
-
-def code(value: Any) -> Cited:
-    return Cited(value, "code")
-
-
-def readme(value: Any) -> Cited:
-    return Cited(value, "readme")
-
-
-def issue(value: Any) -> Cited:
-    return Cited(value, "issue")
-
-
-def third_party(value: Any) -> Cited:
-    return Cited(value, "third-party")
-
-
-def recall(value: Any) -> Cited:
-    return Cited(value, "recall")
-
-
-def ours(value: Any) -> Cited:
-    return Cited(value, "ours")
+paper = partial(Cited, source="paper")
+code = partial(Cited, source="code")
+readme = partial(Cited, source="readme")
+issue = partial(Cited, source="issue")
+third_party = partial(Cited, source="third-party")
+recall = partial(Cited, source="recall")
+ours = partial(Cited, source="ours")
 
 
 @dataclass(frozen=True)
@@ -114,6 +96,8 @@ class Entry:
     """Network passes of a main-stage epoch over those of cross-entropy: a forward with backward over the labeled rows
     is 1, a forward alone 1/3; of all networks together."""
     recipe: Callable[[Setting], Recipe]
+    tuned: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Hyper-parameters of its own that a search may change, at most two, and their values (docs/protocol.md)."""
     needs: tuple[str, ...] = ()  # beyond rows and labels: "noise rate (estimated if not given)", "strong views"
     differs: str = ""  # from its public code
     robust: bool = True  # made for noisy labels

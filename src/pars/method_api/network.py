@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -13,14 +13,31 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+RowFunction = Callable[["Tensor"], tuple["Tensor", ...]]
+"""A function of rows [B, ...] whose results have a value for each of them."""
+Apply = Callable[[RowFunction, "Tensor"], tuple["Tensor", ...]]
+"""How a function is applied to rows: here, or by several processes, a part of the rows each."""
+
+
+def apply_here(function: RowFunction, rows: Tensor) -> tuple[Tensor, ...]:
+    return function(rows)
+
+
 class Network:
     """The weights being trained (`module`), their moving average (`average`), and a count of the work done.
 
     `forwards` and `backwards` count rows, so that the engine can turn them into FLOP.
     """
 
-    def __init__(self, module: nn.Module, average: nn.Module, attached: nn.ModuleDict | None = None) -> None:
+    def __init__(
+        self,
+        module: nn.Module,
+        average: nn.Module,
+        attached: nn.ModuleDict | None = None,
+        apply: Apply = apply_here,
+    ) -> None:
         self.module = module
+        self.apply = apply
         self.average = average
         self.attached = nn.ModuleDict() if attached is None else attached  # what the method asked for beside it
         self.forwards = 0  # rows passed without a gradient
@@ -34,7 +51,7 @@ class Network:
         """Logits of several views from one concatenated training-mode forward (BatchNorm sees them as one batch)."""
         joined = views[0] if len(views) == 1 else torch.cat(views)
         self.backwards += len(joined)
-        logits: Tensor = self.module(joined)
+        (logits,) = self.apply(lambda rows: (self.module(rows),), joined)
         return torch.split(logits, [len(view) for view in views])
 
     def with_features(self, *views: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
@@ -42,14 +59,19 @@ class Network:
         joined = views[0] if len(views) == 1 else torch.cat(views)
         self.backwards += len(joined)
         sizes = [len(view) for view in views]
-        features = features_of(self.module, joined)
-        return torch.split(features, sizes), torch.split(head_of(self.module)(features), sizes)
+
+        def forward(rows: Tensor) -> tuple[Tensor, Tensor]:
+            found = features_of(self.module, rows)
+            return found, head_of(self.module)(found)
+
+        features, logits = self.apply(forward, joined)
+        return torch.split(features, sizes), torch.split(logits, sizes)
 
     def predict_features(self, view: Tensor) -> Tensor:
         """Features of the current weights, training mode, no gradient, running averages untouched."""
         self.forwards += len(view)
         with torch.no_grad(), batch_statistics(self.module):
-            return features_of(self.module, view)
+            return self.apply(lambda rows: (features_of(self.module, rows),), view)[0]
 
     def evaluate(self, view: Tensor) -> Tensor:
         """Logits of the current weights in evaluation mode, no gradient."""
@@ -58,17 +80,15 @@ class Network:
         self.module.eval()
         try:
             with torch.no_grad():
-                logits: Tensor = self.module(view)
+                return self.apply(lambda rows: (self.module(rows),), view)[0]
         finally:
             self.module.train(was_training)
-        return logits
 
     def predict(self, view: Tensor) -> Tensor:
         """Logits of the current weights, training mode, no gradient, running averages untouched."""
         self.forwards += len(view)
         with torch.no_grad(), batch_statistics(self.module):
-            logits: Tensor = self.module(view)
-        return logits
+            return self.apply(lambda rows: (self.module(rows),), view)[0]
 
     def teacher(self, view: Tensor) -> Tensor:
         """Logits of the averaged weights, without dropout, BatchNorm by the statistics of this batch.
@@ -78,8 +98,7 @@ class Network:
         """
         self.forwards += len(view)
         with torch.no_grad(), batch_statistics(self.average):
-            logits: Tensor = self.average(view)
-        return logits
+            return self.apply(lambda rows: (self.average(rows),), view)[0]
 
 
 def features_of(module: nn.Module, view: Tensor) -> Tensor:

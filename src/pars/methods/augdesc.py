@@ -74,6 +74,7 @@ ENTRIES = (
         summary="DivideMix whose labels are made from weak views and whose gradients come from strong ones; warm-up "
         "on weak views",
         recipe=published,
+        tuned={"lambda_u": (0.0, 25.0, 150.0), "p_threshold": (0.3, 0.5, 0.7)},
         differs=DIFFERS,
         **ABOUT,
     ),
@@ -83,6 +84,7 @@ ENTRIES = (
         aliases=("DM-AugDesc-WS-SAW",),
         summary="AugDesc with a warm-up on strong views",
         recipe=partial(published, warm_up_view="strong"),
+        tuned={"lambda_u": (0.0, 25.0, 150.0), "p_threshold": (0.3, 0.5, 0.7)},
         differs="as augdesc-ws-waw",
         **ABOUT,
     ),

@@ -105,6 +105,7 @@ ENTRIES = (
         summary="two networks, each learning from the rows of a batch whose loss is smallest for the other",
         cost=2.0,
         recipe=published,
+        tuned={"T_k_share": (0.05, 0.15, 0.4)},
         needs=("noise rate (estimated if not given)",),
         differs="losses are divided by the number of rows once, not twice; inputs are normalized",
     ),

@@ -94,6 +94,7 @@ ENTRIES = (
         summary="Co-teaching on the rows for which the two networks predict different classes",
         cost=2.0,
         recipe=published,
+        tuned={"T_k_share": (0.05, 0.15, 0.4), "warm_up_share": (0.1, 0.3)},
         needs=("noise rate (estimated if not given)",),
         differs=(
             "cross-entropy of logits, not of probabilities; no row is lost; losses are divided by the number of rows "

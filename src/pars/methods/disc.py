@@ -214,6 +214,7 @@ ENTRIES = (
         "or to be corrected",
         cost=4.0,
         recipe=published,
+        tuned={"sigma": (0.3, 0.5), "warm_up_share": (0.1, 0.25)},
         needs=("strong views",),
         differs=(
             "the strong view of its recipe has geometric operations too; no weight decay with Adam; a choice of one "

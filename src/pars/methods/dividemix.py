@@ -287,6 +287,7 @@ ENTRIES = (
         summary="two networks; a Gaussian mixture on one's losses splits the rows into labeled and unlabeled ones, on "
         "which the other is trained by MixMatch",
         recipe=published,
+        tuned={"lambda_u": (0.0, 25.0, 150.0), "p_threshold": (0.3, 0.5, 0.7)},
         differs=DIFFERS,
         **ABOUT,
     ),

@@ -127,6 +127,7 @@ ENTRIES = (
         summary="two networks with mixup, each held near the other's averaged predictions for each row",
         cost=2 + 2 / 3,
         recipe=published,
+        tuned={"weight": (1.0, 3.0, 7.0), "beta": (0.7, 0.9)},
         differs=(
             "both networks see the same noisy labels, and take their steps together, not an epoch after the other; no "
             "rows are held out to choose an epoch by"

@@ -217,6 +217,7 @@ ENTRIES = (
         title="Forward loss correction",
         summary="predictions pass an estimated matrix of label errors before they are compared with given labels",
         recipe=partial(published, direction="forward"),
+        tuned={"warm_up_share": (0.1, 0.2, 0.4), "outliers": (0.0, 0.03)},
         **ABOUT,
     ),
     Entry(

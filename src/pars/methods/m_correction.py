@@ -199,6 +199,7 @@ ENTRIES = (
         name="m-correction",
         summary="mixup whose targets are part label, part predicted class, as a Beta mixture on losses has it",
         recipe=partial(published, variant="M-DYR-H"),
+        tuned={"alpha": (1.0, 8.0, 32.0), "warm_up_share": (0.15, 0.35)},
         **ABOUT,
     ),
     Entry(

@@ -54,6 +54,7 @@ ENTRIES = (
         summary="cross-entropy on convex combinations of pairs of rows and labels, which are hard to memorize",
         cost=1.0,
         recipe=published,
+        tuned={"alpha": (0.2, 1.0, 8.0, 32.0)},
         differs="the learning rate drops at its milestones, not one epoch after them",
         robust=False,
     ),

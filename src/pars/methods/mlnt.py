@@ -56,6 +56,8 @@ class MLNT(Method):
     pretrain: int | None = None  # epochs of cross-entropy for the features; none = `pretrain_share` of the run
     pretrain_share: float = 0.2
 
+    single_process: ClassVar[str] = "its meta-gradient passes rows through copies of the network's weights"
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require_positive("a")
@@ -239,6 +241,7 @@ ENTRIES = (
         summary="cross-entropy, and staying near the averaged weights' predictions after a step on synthetic noise",
         cost=18.3,
         recipe=published,
+        tuned={"eta": (5.0, 20.0), "rho": (0.25, 0.5)},
         differs="first-order meta-gradient, as the paper has it; one round, without a mentor",
     ),
 )

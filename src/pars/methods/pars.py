@@ -1,4 +1,4 @@
-"""PARS with stabilizers: the paper's method plus six additions, each measured (docs/method.md)."""
+"""PARS with stabilizers: the paper's method plus six additions (docs/method.md has the effect of each)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class PARS(PARSPaper):
     """PARS (`PARSPaper`) with what made it reliable on small networks and short runs.
 
-    Each field below is one stabilizer; its other value is the paper's.
+    Each of the first six fields is one stabilizer; its other value is the paper's. `prior` is for imbalanced classes.
     """
 
     robust_rows: Literal["all", "ambiguous"] = "all"
@@ -148,6 +148,7 @@ ENTRIES = (
         name="pars",
         summary="PARS with stabilizers: the default",
         recipe=stabilized,
+        tuned={"tau": (0.6, 0.8, 0.9, 0.95), "robust": ("nce+mae", "10*nce+mae", "gce(q=0.7)")},
         cost=5.0,
         differs="adds six stabilizers to the paper's method, each documented and switchable (docs/method.md)",
         **ABOUT,

@@ -20,7 +20,7 @@ class PARSFast(PARS):
     """PARS with strong views for given labels, pseudo-labels from earlier outputs, and label-dependent selection.
 
     Unlike the paper's, its selection looks at labels: `sampling` draws rows by their label's gradient, and from
-    `agreement_start` on only labels that the teacher predicts are trained on. docs/fast.md has what each is worth.
+    `agreement_start` on only labels that the teacher predicts are trained on. docs/method.md has its ablation.
     """
 
     pool: Literal["batch", "all"] = "batch"

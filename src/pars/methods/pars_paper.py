@@ -33,9 +33,13 @@ if TYPE_CHECKING:
 class PARSPaper(Method):
     """Pseudo-Label Aware Robust Sample Selection, in the paper's symbols and with the paper's ablations.
 
-    One choice is ours: `raw_negative`. Read literally, eq. rn lowers the probability of the *given* label of
-    unconfident rows. Selection ignores labels, so these labels are right about as often as any others, and the literal
-    term unlearns them (docs/method.md has the measurement). The default draws y_bar among the other classes.
+    One term is not read literally: `raw_negative`. Eq. rn lowers the probability of the *given* label of unconfident
+    rows. Selection ignores labels, so these labels are right about as often as any others, and the literal term
+    unlearns them (docs/method.md has the measurement). The default draws y_bar among the other classes.
+
+    Where the paper says nothing: z comes from the weak view, as in FixMatch, in one forward pass with all other views;
+    "w/o L_pseudo" drops L_reg with it, which has no other batch to act on; runs on data that the paper does not have
+    warm up for `warm_up_share` of their epochs.
     """
 
     lengths_in_epochs: ClassVar[tuple[Length, ...]] = (Length("warm_up", "warm_up_share", first_stage=True),)
@@ -47,7 +51,7 @@ class PARSPaper(Method):
     mu: float = 3.0  # size of the self-training batch over that of the labeled batch
     robust: str = "nce+mae"  # L_RL (eq. rl, wu, rn)
     warm_up: int | None = None  # w_e, in epochs; none: `warm_up_share` of the run
-    warm_up_share: float = 0.4
+    warm_up_share: float = 0.4  # ours: the paper has epochs for CIFAR only (`warm_up_length`)
 
     pseudo: bool = True  # off: "PARS w/o L_pseudo"; the class balance regularizes that loss and is off, too
     raw_negative: Literal["complement", "given", "none"] = "complement"  # y_bar of eq. rn: see above
@@ -136,7 +140,7 @@ def published(setting: Setting) -> Recipe:
 
 
 def robust_loss_of_paper(setting: Setting) -> dict[str, Cited]:
-    """L_RL of the appendix: NCE + MAE, weighted 10 to 1 with 100 classes."""
+    """L_RL of the appendix: NCE + MAE, weighted 10 to 1 in the recipe of CIFAR-100."""
     return {"robust": paper("10*nce+mae" if setting.data == "cifar100" else "nce+mae")}
 
 
@@ -156,8 +160,9 @@ ABOUT: dict[str, Any] = {
 ENTRIES = (
     Entry(
         name="pars-paper",
-        summary="PARS exactly as published: Algorithm 1 with the paper's settings",
+        summary="PARS as published: Algorithm 1 with the paper's settings, one term read differently",
         recipe=published,
+        tuned={"tau": (0.6, 0.8, 0.9, 0.95), "robust": ("nce+mae", "10*nce+mae", "gce(q=0.7)")},
         cost=7.0,
         differs="there is no public code; the raw negative term draws complementary labels (docs/method.md)",
         **ABOUT,

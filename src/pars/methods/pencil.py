@@ -165,6 +165,7 @@ ENTRIES = (
         summary="learns a distribution over classes as the label of each row, by gradient descent with the network",
         cost=1.0,
         recipe=published,
+        tuned={"lambda_labels": (100.0, 300.0, 1000.0), "alpha": (0.0, 0.1)},
         differs="the last stage goes on at a tenth, then a hundredth of its learning rate; the public code, dividing "
         "whole numbers, stands still there; no rows are held out to choose an epoch by",
     ),

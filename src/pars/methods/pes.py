@@ -249,6 +249,7 @@ ENTRIES = (
         summary="stops early, trains a fresh last layer briefly, then MixMatch with the rows whose label is predicted",
         cost=3.0,
         recipe=published,
+        tuned={"T1_share": (0.05, 0.1, 0.3), "lambda_u": (5.0, 15.0, 75.0)},
         differs=(
             "refining the last layer counts among the epochs, of the curves too; guessing leaves BatchNorm's averages "
             "alone"

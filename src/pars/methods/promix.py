@@ -322,6 +322,7 @@ ENTRIES = (
         summary="two networks trust small losses of each class, sure labels, and late what both are sure of; debiased",
         cost=26 / 3,  # with half of the rows trusted
         recipe=published,
+        tuned={"rho": (0.3, 0.5, 0.7), "tau": (0.95, 0.99)},
         needs=("strong views",),
         differs=(
             "the second head's pseudo-labels are the first one's predictions; both heads learn in the warm-up; weak "

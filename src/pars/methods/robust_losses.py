@@ -119,28 +119,28 @@ ENTRIES = (
     Entry(
         name="nce+mae",
         title="Active-passive loss NCE+MAE",
-        summary="normalized cross-entropy, helped along by mean absolute error",
+        summary="normalized cross-entropy, plus mean absolute error",
         recipe=trained_with("nce+mae", "10*nce+mae"),
         **ACTIVE_PASSIVE,
     ),
     Entry(
         name="nce+rce",
         title="Active-passive loss NCE+RCE",
-        summary="normalized cross-entropy, helped along by reverse cross-entropy",
+        summary="normalized cross-entropy, plus reverse cross-entropy",
         recipe=trained_with(f"nce+rce({A})", f"10*nce+0.1*rce({A})", small=f"nce+0.1*rce({A})"),
         **ACTIVE_PASSIVE,
     ),
     Entry(
         name="nfl+mae",
         title="Active-passive loss NFL+MAE",
-        summary="normalized focal loss, helped along by mean absolute error",
+        summary="normalized focal loss, plus mean absolute error",
         recipe=trained_with("nfl(gamma=0.5)+mae", "10*nfl(gamma=0.5)+mae"),
         **ACTIVE_PASSIVE,
     ),
     Entry(
         name="nfl+rce",
         title="Active-passive loss NFL+RCE",
-        summary="normalized focal loss, helped along by reverse cross-entropy",
+        summary="normalized focal loss, plus reverse cross-entropy",
         recipe=trained_with(
             f"nfl(gamma=0.5)+rce({A})", f"10*nfl(gamma=0.5)+0.1*rce({A})", small=f"nfl(gamma=0.5)+0.1*rce({A})"
         ),

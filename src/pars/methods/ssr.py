@@ -184,6 +184,7 @@ ENTRIES = (
         summary="SSR, and on all rows the features of a strong view predict those of a weak one",
         cost=3 + 2 / 3,
         recipe=published_plus,
+        tuned={"theta_r": (0.8, 0.9, 0.95), "k": (50, 200)},
         differs="as ssr; the weak view's forward has no gradient and leaves BatchNorm's averages alone",
         **ABOUT,
     ),

@@ -112,8 +112,9 @@ ENTRIES = (
         authors="Goel et al.",
         year=2022,
         link="https://arxiv.org/abs/2201.10836",
-        summary="the robust loss of PARS' warm-up to the end: what its main stage has to add to",
+        summary="the robust loss of PARS' warm-up to the end: the baseline for PARS' main stage",
         cost=1.0,
         recipe=with_warm_up_loss,
+        tuned={"loss": ("nce+mae", "10*nce+mae", "gce(q=0.7)", "sce(alpha=0.1,beta=1)")},
     ),
 )

@@ -254,6 +254,7 @@ ENTRIES = (
         summary="two networks trust as many rows of each class as of any other; MixMatch, contrastive loss on the rest",
         cost=8.84,  # with half of the rows trusted
         recipe=published,
+        tuned={"lambda_u": (10.0, 30.0, 100.0), "lambda_c": (0.0, 0.025)},
         needs=("strong views",),
         differs=(
             "both networks take each step together, from one split before each epoch, and guessing leaves BatchNorm's "

@@ -17,11 +17,7 @@ KINDS_WITH_PATH = ("matrix", "file")
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseConfig:
-    """Which labels are made wrong, and how.
-
-    >>> NoiseConfig(rate=0.5).kind, NoiseConfig().resolved().kind
-    ('symmetric', 'none')
-    """
+    """Which labels are made wrong, and how."""
 
     kind: Kind = "auto"
     """auto (symmetric if a rate is set, otherwise none) | none | symmetric | asymmetric | pair (i to i+1) |

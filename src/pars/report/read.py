@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from pars.errors import UserError
 from pars.files import read_arrays
-from pars.run_files import RunFiles, check_run_format
+from pars.run_files import RunFiles, check_files, check_run_format
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
@@ -98,7 +98,7 @@ def read_run(path: Path) -> Run:
     labels = _read_labels(files.labels)
     records = {file: _read_rows(file, len(labels.given)) for file in sorted(path.glob(files.rows("*").name))}
     in_order = sorted(records.items(), key=lambda item: item[1].epoch)
-    return Run(
+    run = Run(
         path=path,
         config=_read_config(files.config),
         noise=_read_object(files.noise, ("kind", "rate", "realized_rate", "n_labeled")),
@@ -107,6 +107,15 @@ def read_run(path: Path) -> Run:
         stages={file.stem.removeprefix("rows-"): record for file, record in in_order},
         result=_read_object(files.result, ("epochs",)) if files.result.exists() else None,
     )
+    if run.result is not None:
+        logged = run.metrics[-1]["epoch"] if run.metrics else 0
+        if logged != run.result["epochs"]:
+            raise UserError(
+                f"{files.metrics} has {logged} of the {run.result['epochs']} epochs that {files.result.name} counts: "
+                "it is missing or cut off; put it back, or train in a new folder"
+            )
+        check_files(path)
+    return run
 
 
 def _read_text(path: Path) -> str:

@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING
 
 from pars.lazy_package import import_lazily
 from pars.run.config import RunConfig, in_shares
-from pars.run.inputs import open_run
+from pars.run.inputs import check_data_of, checksum, open_run
 from pars.run.presets import PRESETS, Preset, preset
 from pars.run.toml import overlay, plain
 from pars.run.toml import read as read_toml
 
 if TYPE_CHECKING:
-    from pars.run.classifier import Classifier, load_run, row_features
+    from pars.run.classifier import Classifier, load_run, row_features, training_inputs
     from pars.run.comparison import ComparedRun, check_comparison, check_runs, train_all, write_comparison
     from pars.run.lr_search import search_learning_rates
     from pars.run.plans import differences
@@ -28,7 +28,9 @@ __all__ = [
     "build_trainer",
     "canonical",
     "check_comparison",
+    "check_data_of",
     "check_runs",
+    "checksum",
     "differences",
     "in_shares",
     "load_run",
@@ -44,13 +46,14 @@ __all__ = [
     "train",
     "train_all",
     "train_or_resume",
+    "training_inputs",
     "write_comparison",
 ]
 
 import_lazily(
     __name__,
     {
-        "pars.run.classifier": "Classifier, load_run, row_features",
+        "pars.run.classifier": "Classifier, load_run, row_features, training_inputs",
         "pars.run.comparison": "ComparedRun, check_comparison, check_runs, train_all, write_comparison",
         "pars.run.lr_search": "search_learning_rates",
         "pars.run.plans": "differences",

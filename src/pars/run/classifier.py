@@ -22,6 +22,7 @@ from pars.method_api import features_of
 from pars.run import inputs as run_inputs
 from pars.run.inputs import open_run
 from pars.run.training_data import load_training_data
+from pars.run_files import check_files
 
 BATCH = {1: 256, 3: 32}  # rows of a batch: feature vectors, images
 FEATURE_BATCH = 512
@@ -88,6 +89,7 @@ def load_run(
         run_inputs.check_given(folder, run_inputs.read(folder)[1], networks=networks)
     tensors, note = load_tensors(folder.model)
     n_networks, shape, classes, mean, std = _checked_note(note, folder.model)
+    check_files(folder.path, folder.model.name, folder.inputs.name)
     if networks is None:
         # Who asks a trained network need not have the compiler that it was trained with; the answers are the same.
         # Weights are in the run.
@@ -129,15 +131,25 @@ def _checked_note(
     return networks, shape, classes, mean, std
 
 
-def row_features(path: str | Path) -> npt.NDArray[Any]:
-    """Features [n, d] of a run's training rows: its inputs, or for images the averaged network's last hidden layer."""
+def training_inputs(path: str | Path, *, download: bool = True) -> Inputs:
+    """The inputs of a run's training rows: pixels, or standardized features; those it was trained on, by checksum.
+
+    download: whether a published data set that is not there may be fetched.
+    """
     folder, config = open_run(path)
     recorded, given = run_inputs.read(folder)
     if given["dataset"] or given["networks"]:
         raise UserError(f"{path}: its data or network was given from Python; pass features to pars.audit.audit_run")
-    training = load_training_data(config)
+    training = load_training_data(
+        replace(config, data=replace(config.data, download=download and config.data.download))
+    )
     run_inputs.check_same(folder, recorded, training.data_record, training.noise, training.data.name)
-    rows = training.data.train.inputs
+    return training.data.train.inputs
+
+
+def row_features(path: str | Path) -> npt.NDArray[Any]:
+    """Features [n, d] of a run's training rows: its inputs, or for images the averaged network's last hidden layer."""
+    rows = training_inputs(path)
     if rows.ndim == 2:
         return rows
     classifier = load_run(path)

@@ -15,7 +15,7 @@ from pars.noise import NoiseConfig
 from pars.run.config import RunConfig
 
 CIFAR10N = NoiseConfig(kind="file", path="CIFAR-10_human.pt", labels="worse")  # the file is looked for beside the data
-GCE = Setting(robust="gce(q=0.7)")  # as from pixels in small (docs/method.md): NCE+MAE learns too slowly
+GCE = Setting(robust="gce(q=0.7)")  # as from pixels in small (docs/experiments.md): NCE+MAE learns too slowly
 
 LARGE_BATCHES, WIDE = 0.05, 0.5  # PFLOP from which a run has batches of 256, and a network of width 64
 LONG = 0.15  # PFLOP from which the teacher of pars-fast is good enough after 0.6 of the run to drop labels by it

@@ -141,6 +141,14 @@ def check_same(
         raise UserError(f"{different}: its labels after the noise are not those of {folder.noise}; another label file?")
 
 
+def check_data_of(path: str | Path, dataset: Dataset) -> None:
+    """Refuse a run that was trained on other rows than these."""
+    folder, _ = open_run(path)
+    recorded, now = dict(flat(read(folder)[0])), dict(flat(describe_data(dataset)))
+    for key in differences(recorded, now):
+        raise UserError(f"{path} was trained on other rows than {dataset.name}: {key} differs; copied from elsewhere?")
+
+
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Old and new values of what is not the same, by key; none for what is missing.
 

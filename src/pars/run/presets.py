@@ -102,7 +102,7 @@ def small_cifar10(noise: NoiseConfig, method: str | None = None) -> RunConfig:
         noise=noise,
         model=ModelConfig(name="small_cnn", width=16),
         train=TrainConfig(epochs=40, batch_size=64, lr=0.1, nesterov=True, ema=0.99, ema_ramp=True),
-        # A small network from pixels does not memorize in so few epochs: NCE+MAE is then too slow (docs/method.md).
+        # A small network does not memorize in so few epochs: NCE+MAE is then too slow (docs/experiments.md).
         method=by_name(method or "pars", Setting(robust="gce(q=0.7)")),
     )
 
@@ -115,7 +115,7 @@ def features(noise: NoiseConfig, method: str | None = None) -> RunConfig:
         model=ModelConfig(name="mlp", batch_norm=True),
         views=ViewsConfig(dropout_weak=0.3, dropout_strong=0.5),
         train=TrainConfig(epochs=20, lr=0.03, weight_decay=2e-3, ema=0.97, ema_ramp=True),
-        # A head on good features is right where it is sure, so more rows may be used (docs/method.md).
+        # A head on good features is right where it is sure, so more rows may be used (docs/experiments.md).
         method=by_name(method or "pars", Setting(tau=0.9)),
     )
 

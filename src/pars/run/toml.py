@@ -34,7 +34,7 @@ def to_dict(value: Any) -> dict[str, Any]:
 
 
 def read(path: Path, base: RunConfig) -> RunConfig:
-    """A configuration file laid over `base`."""
+    """A configuration file that overrides `base`."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -17,6 +18,7 @@ from pars import report
 from pars.data import NAMES, Dataset, DiskImages, data_root
 from pars.engine import (
     Callback,
+    Processes,
     RunFolder,
     Trainer,
     check_row_state,
@@ -36,6 +38,7 @@ from pars.run.inputs import open_run
 from pars.run.training_data import TrainingData, first_files, load_training_data
 
 Log = Callable[[str], None]
+SEALED = (".json", ".jsonl", ".csv", ".safetensors")  # how the files of a run end that nobody changes after it
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,13 +70,15 @@ def train(
     callback: Callback | None = None,
     title: str = "train",
     log: Log = lambda line: None,
+    processes: Processes | None = None,
 ) -> dict[str, Any]:
     """Train in a new folder and return the result. `dataset` and `networks` replace what the configuration names.
 
-    With a budget, `log` receives a sentence with the epochs that it buys.
+    With a budget, `log` receives a sentence with the epochs that it buys. `processes`: those that train together, each
+    calling this with the same arguments; the first of them writes the folder.
     """
     given = {"dataset": dataset is not None, "networks": networks is not None}
-    trained = _train_new(config, RunFolder(Path(out)), dataset, networks, given, callback, title, log)
+    trained = _train_new(config, RunFolder(Path(out)), dataset, networks, given, callback, title, log, processes)
     return trained.result
 
 
@@ -84,9 +89,13 @@ def resume(
     networks: Sequence[nn.Module] | None = None,
     callback: Callback | None = None,
     title: str = "resume",
+    processes: Processes | None = None,
 ) -> dict[str, Any]:
-    """Resume the run in a folder and return its result; a finished run is only read."""
-    return _resume(out, dataset, networks, callback, title).result
+    """Resume the run in a folder and return its result; a finished run is only read.
+
+    The number of `processes` may differ from before; with the same number the outcome is the same, bit for bit.
+    """
+    return _resume(out, dataset, networks, callback, title, processes).result
 
 
 def train_or_resume(
@@ -108,7 +117,8 @@ def train_or_resume(
     """
     folder = None if out is None else RunFolder(Path(out))
     if folder is not None and folder.config.exists():
-        check_same_configuration(folder, config)
+        # Rows that are given are checked by their checksums, wherever they lie: a fit's folder may be moved.
+        check_same_configuration(folder, config, ignore=["data.name"] if dataset_is_named else ())
         return _resume(folder.path, dataset, networks, callback, title)
     given = {"dataset": dataset is not None and not dataset_is_named, "networks": networks is not None}
     return _train_new(config, folder, dataset, networks, given, callback, title, log)
@@ -133,9 +143,11 @@ def _train_new(
     callback: Callback | None,
     title: str,
     log: Log,
+    processes: Processes | None = None,
 ) -> Trained:
+    processes = processes or Processes()
     if folder is not None:
-        folder.check_free()  # before the work, not after it
+        processes.in_first(folder.check_free)  # before the work, not after it
     config = canonical(config)
     training = dataset if isinstance(dataset, TrainingData) else load_training_data(config, dataset)
     modules = training.networks(config) if networks is None else networks
@@ -150,15 +162,25 @@ def _train_new(
         log(check_row_state(config.method, labels, classes, epochs=train.epochs, dynamics=dynamics))
     by_epoch = () if plan is None else plan.by_epoch
     trainer = build_trainer(
-        config, training, folder, networks=modules, callback=callback, title=title, planned=by_epoch
+        config,
+        training,
+        folder,
+        networks=modules,
+        callback=callback,
+        title=title,
+        planned=by_epoch,
+        processes=processes,
     )
-    threads = choose_threads(trainer.step_flop) if trainer.device == "cpu" else None
+    threads = None
+    if trainer.device == "cpu":  # as many in all processes: sums are added in another order with another number
+        threads = int(processes.broadcast(str(choose_threads(trainer.step_flop))))
     if folder is None:
         with use_threads(threads):
             return _finish(trainer, config)
     files = {} if plan is None else {folder.plan: plans.dumps(plan)}
     files |= first_files(folder, config, training, given, threads)
-    with folder.begin(files), use_threads(threads):
+    with ExitStack() as begun, use_threads(threads):
+        processes.in_first(lambda: begun.enter_context(folder.begin(files)))
         return _finish(trainer, config)
 
 
@@ -168,20 +190,34 @@ def _resume(
     networks: Sequence[nn.Module] | None,
     callback: Callback | None,
     title: str,
+    processes: Processes | None = None,
 ) -> Trained:
+    processes = processes or Processes()
     folder, config = open_run(out)
-    if folder.result.exists() and folder.model.exists():
-        return Trained(config, summarize(report.read_metrics(folder.metrics)), folder=folder)
     recorded, given = inputs.read(folder)
+    if folder.result.exists() and folder.model.exists():
+        inputs.check_settings(folder, toml.to_dict(config))
+        if isinstance(dataset, TrainingData):  # of a fit: the rows as they are now
+            inputs.check_same(folder, recorded, dataset.data_record, dataset.noise, dataset.data.name)
+        lines = report.read_run(folder.path).metrics
+        return Trained(config, summarize(lines), folder=folder)
     inputs.check_given(folder, given, dataset=dataset, networks=networks)
     inputs.check_settings(folder, toml.to_dict(config))
-    with folder.lock():
+    with ExitStack() as held:
+        processes.in_first(lambda: held.enter_context(folder.lock()))
         training = dataset if isinstance(dataset, TrainingData) else load_training_data(config, dataset)
         inputs.check_same(folder, recorded, training.data_record, training.noise, training.data.name)
         report.read_metrics(folder.metrics)  # a damaged one is named before it is rewritten
         planned = plans.read(folder, config.train.epochs) if config.train.budget else ()
         trainer = build_trainer(
-            config, training, folder, networks=networks, callback=callback, title=title, planned=planned
+            config,
+            training,
+            folder,
+            networks=networks,
+            callback=callback,
+            title=title,
+            planned=planned,
+            processes=processes,
         )
         trainer.restore()
         with use_threads(None if trainer.device != "cpu" else recorded_threads(inputs.read_threads(folder))):
@@ -194,7 +230,12 @@ def _finish(trainer: Trainer, config: RunConfig) -> Trained:
         keep_freed_memory()  # a trainer inside somebody else's program must not
     trainer.run()
     result = summarize(trainer.history)
-    if folder is not None:
+    if folder is not None and trainer.processes.is_first:
+        # Settings are checked by themselves; a finished run does not need its checkpoint.
+        kept = (folder.config.name, folder.result.name, folder.files.name, folder.checkpoint.name)
+        files = [file for file in sorted(folder.path.iterdir()) if file.suffix in SEALED and file.name not in kept]
+        sums = {file.name: inputs.checksum(np.fromfile(file, dtype=np.uint8)) for file in files}
+        write_text(folder.files, json.dumps(sums, indent=1) + "\n")
         write_text(folder.result, json.dumps(result, indent=2) + "\n")
     return Trained(config, result, trainer, folder)
 
@@ -230,6 +271,7 @@ def build_trainer(
     callback: Callback | None = None,
     title: str = "train",
     planned: Sequence[float] = (),
+    processes: Processes | None = None,
 ) -> Trainer:
     """A trainer at the beginning of a run; a budget that has no plan yet is planned here."""
     modules = training.networks(config) if networks is None else networks
@@ -245,10 +287,12 @@ def build_trainer(
         seed=config.seed,
         device=resolve_device(config.device),
         held_out=training.held_out,
+        judging=training.judging,
         folder=folder,
         callback=callback,
         title=title,
         planned=planned,
+        processes=processes,
     )
 
 

@@ -19,6 +19,7 @@ from pars import augment, data, models, noise, seeds
 from pars.data import Dataset
 from pars.engine import RunFolder, as_tensor
 from pars.errors import UserError
+from pars.files import expanded
 from pars.run import inputs, toml
 from pars.run.config import RunConfig, label_file
 from pars.run.presets import OWN_FILES
@@ -34,6 +35,7 @@ class TrainingData:
     data: Dataset
     noise: noise.NoiseRecord
     held_out: npt.NDArray[np.bool_]
+    judging: npt.NDArray[np.bool_]  # of the held-out rows, those that choose nothing
     views: augment.Views
     data_record: dict[str, Any]  # of the data as it was loaded
 
@@ -76,10 +78,26 @@ def load_training_data(config: RunConfig, dataset: Dataset | None = None) -> Tra
     true = loaded.train.true_labels
     if true is None and not config.noise.is_none:
         true = loaded.train.labels  # the labels that were right before they were corrupted
-    with_noise = replace(loaded, train=replace(loaded.train, labels=noisy.labels, true_labels=true))
+    train = replace(loaded.train, labels=noisy.labels, true_labels=true)
+    record = inputs.describe_data(source)
+    if config.data.labels is not None:
+        found = data.read_checked_labels(expanded(config.data.labels), noisy.labels, loaded.classes)
+        train = replace(train, labels=found.labels, true_labels=found.true_labels(true), checked=found.checked)
+        record["train"]["checked_labels_sha256"] = noise.labels_sha256(found.labels)
+    with_noise = replace(loaded, train=train)
     data.check_split(with_noise.train, with_noise.n_classes, f"{loaded.name} (training)", training=True)
-    held_out = data.holdout(noisy.labels, config.data.holdout, config.seed)
-    return TrainingData(with_noise, noisy.record, held_out, _views(config, with_noise), inputs.describe_data(source))
+    trusted = np.zeros(len(train.labels), dtype=bool)
+    if train.checked is None:
+        held_out = data.holdout(train.labels, config.data.holdout, config.seed)
+    else:
+        trusted = train.checked == data.TRUSTED
+        reserved = trusted | (train.checked == data.DROPPED)
+        held_out = data.holdout(np.where(reserved, -1, train.labels), config.data.holdout, config.seed) | reserved
+    choosing = np.where(held_out & ~trusted, train.labels, -1)
+    judging = trusted | (held_out & data.holdout(choosing, config.data.judging, config.seed))
+    if not (held_out & ~judging).any():
+        judging = np.zeros_like(held_out)  # a single row cannot do both
+    return TrainingData(with_noise, noisy.record, held_out, judging, _views(config, with_noise), record)
 
 
 def check_own_file(config: RunConfig) -> None:

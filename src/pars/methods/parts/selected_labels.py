@@ -63,7 +63,7 @@ def positive_step(step: Step) -> Losses:
 
 
 def soft_step(step: Step) -> Losses:
-    """-Σ_k w_k s_k log p_k, s being the mean of what the network before it said of the row."""
+    """-Σ_k w_k s_k log p_k, s being the mean prediction of the previous network for the row."""
     logits = step.net(step.batch.weak)
     soft = prediction_history.mean_prediction(step.state, step.batch.rows)
     step.record_selection("agrees", step.batch, logits, soft.argmax(dim=1) == step.batch.labels)
