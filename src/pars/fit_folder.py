@@ -33,14 +33,16 @@ def fit_of(path: Path) -> Path | None:
     return None
 
 
-def fit_command(fit: Path, out: str | None = None) -> list[str]:
-    """The words of the command that made a fit, as its folder tells it; DATA stands for rows that came from Python.
+def fit_command(fit: Path) -> list[str]:
+    """The words of the command that made a fit, as its folder tells it, without --out.
 
-    out: another folder to write to.
+    DATA stands for rows that came from Python; a path below the present folder is relative to it.
     """
     try:
         job = json.loads((fit / JOB).read_text(encoding="utf-8"))
         source = json.loads((fit / CONTENT).read_text(encoding="utf-8")).get("source")
+        if source is not None and Path(source).is_relative_to(Path.cwd()):
+            source = Path(source).relative_to(Path.cwd())
         words = ["pars", "fit", str(source or "DATA")]
         for name, value in job["columns"].items():
             words += [f"--{name}", *(map(str, value) if isinstance(value, list) else [str(value)])]
@@ -50,4 +52,4 @@ def fit_command(fit: Path, out: str | None = None) -> list[str]:
                 words += [flag, str(job[key])]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"{fit} is damaged ({error!r}): expected a fit with {JOB} and {CONTENT}") from None
-    return [*words, "--out", out or str(fit)]
+    return words

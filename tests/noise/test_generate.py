@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -75,13 +75,13 @@ def test_the_record_counts_true_labels_in_rows_and_given_ones_in_columns() -> No
 def test_a_record_without_truth_does_not_say_how_wrong_labels_are() -> None:
     record = describe(None, np.array([0, 1, -1, 2]), 3, kind="none")
     assert (record.realized_rate, record.confusion, record.n_labeled) == (None, None, 3)
-    assert NoiseRecord.from_json(record.to_json()) == record
+    assert NoiseRecord.from_json(json.dumps(asdict(record))) == record
 
 
 def test_a_record_survives_json() -> None:
     record = apply(NoiseConfig(kind="pair", rate=0.5), TRUE, 3, seed=0).record
-    assert NoiseRecord.from_json(record.to_json()) == record
-    assert json.loads(record.to_json())["kind"] == "pair"
+    assert NoiseRecord.from_json(json.dumps(asdict(record))) == record
+    assert asdict(record)["kind"] == "pair"
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"confusion": []}', '{"confusion": 3}'])

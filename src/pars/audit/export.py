@@ -83,18 +83,19 @@ def columns(report: AuditReport, content: Content | None = None) -> dict[str, Ar
     `label_score`, `given_label` and `predicted_label` are the names of cleanlab's Datalab.
     """
     content = content or Content()
-    order = np.argsort(np.where(report.rank > 0, report.rank, len(report) + 1), kind="stable")
+    n = len(report.given)
+    order = np.argsort(np.where(report.rank > 0, report.rank, n + 1), kind="stable")
     names = np.array([*report.classes, ""], dtype=object)  # -1 selects the empty name
     evidence = {name: report.evidence[name] for name in (*EVIDENCE, "label_used_in_loss") if name in report.evidence}
     found: dict[str, Array] = {
         "rank": report.rank,
-        "index": np.arange(len(report)),
-        "id": np.array(list(map(str, range(len(report)) if content.ids is None else content.ids)), dtype=object),
+        "index": np.arange(n),
+        "id": np.array(list(map(str, range(n) if content.ids is None else content.ids)), dtype=object),
         "given_label": names[report.given],
         "suggested_label": names[report.suggested],
         "label_right_prob": report.label_right_prob,
         **({} if content.values is None else {content.kind: np.array(list(content.values), dtype=object)}),
-        "why": np.array([explain_row(report, row) for row in range(len(report))], dtype=object),
+        "why": np.array([explain_row(report, row) for row in range(n)], dtype=object),
         "is_label_issue": report.is_label_issue,
         "suggested_prob": report.suggested_prob,
         "label_score": report.label_right_prob,
@@ -299,8 +300,8 @@ def write_audit(
             raise UserError(f"unknown format {name!r}; there are: {', '.join(FORMATS)}")
     content = content or Content()
     for name, values in ((content.kind, content.values), ("ids", content.ids)):
-        if values is not None and len(values) != len(report):
-            raise UserError(f"{len(values)} values of {name}, expected {len(report)}: one per row of the audit")
+        if values is not None and len(values) != len(report.given):
+            raise UserError(f"{len(values)} values of {name}, expected {len(report.given)}: one per row of the audit")
     out = Path(folder)
     try:
         out.mkdir(parents=True, exist_ok=True)

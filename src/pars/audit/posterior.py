@@ -158,6 +158,8 @@ class _Rows:
 
 def fit_posterior(log_p: Floats, labels: Integers) -> Posterior:
     """Return the posterior fitted to log-probabilities [n, K] and given labels [n] (see the module docstring)."""
+    from scipy.optimize import isotonic_regression  # here: it takes a moment to import
+
     calibrated = calibrate(log_p, labels)
     thresholds = np.log(class_thresholds(calibrated, labels))
     comparable = calibrated - THRESHOLD_POWER * thresholds
@@ -170,7 +172,11 @@ def fit_posterior(log_p: Floats, labels: Integers) -> Posterior:
     sharp = data.log_odds(rows, noise, tau)
     weight = MOST_WEIGHT * float(np.sqrt(split_half_agreement(data, rows, self_confidence)))
     score = combined_score(sharp, self_confidence, weight)
-    found = overlap(log_p)
+    # How little the classes are apart: the deviation of the prediction margins over their mean. It needs no labels, and
+    # no temperature changes it. Clusters far from all boundaries have nearly equal margins. Overlapping ones have most
+    # margins near zero: 0.76 is that of two classes with one normal distribution of scores between them.
+    margins = prediction_margin(log_p)
+    found = float(margins.std() / max(float(margins.mean()), 1e-12))
     log_odds = ACCURACY_LOG_ODDS + ACCURACY_SLOPE * found + ACCURACY_ERROR * np.array([0.0, -1.0, 1.0])
     accuracies: Floats = 1 / (1 + np.exp(-np.clip(log_odds, -30, 30)))
     sharpness = float(np.clip((OVERLAPPING - found) / (OVERLAPPING - APART), LEAST_SHARPNESS, 1))
@@ -180,7 +186,13 @@ def fit_posterior(log_p: Floats, labels: Integers) -> Posterior:
         noise, tau = data.fit(rows, sharpness, max(float(accuracies[0]), agreement))
         of_rows = data.log_odds(rows, noise, tau)
     right = np.full((2, len(labels)), np.nan)
-    right[:, rows] = score, in_order_of(score, 1 / (1 + np.exp(-np.clip(of_rows, -700, 700))))
+    right[0, rows] = score
+    # Probabilities that rise with the score and have the same mean. The mean of two such: their isotonic regression on
+    # the score, and the sorted ones, which keeps rows apart that the regression makes equal.
+    probabilities = 1 / (1 + np.exp(-np.clip(of_rows, -700, 700)))
+    order = np.lexsort((probabilities, score))
+    isotonic = np.asarray(isotonic_regression(probabilities[order]).x)
+    right[1, rows[order]] = (isotonic + np.sort(probabilities)) / 2
     return Posterior(
         labels,
         calibrated,
@@ -198,39 +210,6 @@ def fit_posterior(log_p: Floats, labels: Integers) -> Posterior:
         right=right[1],
         sharp_rate=float(1 - (1 / (1 + np.exp(-np.clip(sharp, -700, 700)))).mean()),
     )
-
-
-def overlap(log_p: Floats) -> float:
-    """Return the standard deviation of the prediction margins over their mean: how little the classes are apart.
-
-    It needs no labels, and no temperature changes it. Clusters far from all boundaries have nearly equal margins.
-    Overlapping ones have most margins near zero: 0.76 is that of two classes with one normal distribution of scores
-    between them, 1 that of an exponential distribution.
-
-    >>> rng = np.random.default_rng(0)
-    >>> scores = rng.standard_normal(100_000)
-    >>> round(overlap(np.stack([scores, -scores], axis=1)), 2)
-    0.76
-    """
-    margins = prediction_margin(log_p)
-    return float(margins.std() / max(float(margins.mean()), 1e-12))
-
-
-def in_order_of(score: Floats, values: Floats) -> Floats:
-    """Return values [m] that rise with `score` [m] and have the same mean.
-
-    The mean of two such: the isotonic regression of the values on the score, and the sorted values, which keeps rows
-    apart that the regression makes equal.
-
-    >>> in_order_of(np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.1, 0.6, 0.4, 0.9]))
-    array([0.1 , 0.45, 0.55, 0.9 ])
-    """
-    from scipy.optimize import isotonic_regression  # here: it takes a moment to import
-
-    order = np.lexsort((values, score))
-    out = np.empty(len(values))
-    out[order] = (np.asarray(isotonic_regression(values[order]).x) + np.sort(values)) / 2
-    return out
 
 
 def combined_score(model: Floats, self_confidence: Floats, weight: float) -> Floats:

@@ -147,7 +147,7 @@ class AuditReport:
     def suspects(self) -> Integers:
         """Row numbers of all labeled rows, most suspect first."""
         order = np.argsort(self.rank, kind="stable")
-        return np.asarray(order[len(self) - self.n_labeled :], dtype=np.int64)
+        return np.asarray(order[len(order) - self.n_labeled :], dtype=np.int64)
 
     @cached_property
     def why(self) -> Array:

@@ -13,7 +13,7 @@ from pars.cli.output import printable, say, show
 from pars.cli.suspects import APPLY_HELP, apply_rule, next_steps, rule
 from pars.errors import UserError
 from pars.files import expanded
-from pars.fit_folder import ROBUST, fit_of, run_of
+from pars.fit_folder import ROBUST, fit_command, fit_of, run_of
 
 if TYPE_CHECKING:
     from pars.audit import AuditReport, Content
@@ -51,7 +51,8 @@ def command(args: Sequence[str]) -> int:
     ending = [overview(report, options.top, content)]
     if options.apply is not None:
         ending.append(apply_rule(report, content, options.run, folder, options.apply))
-    ending.append(next_steps(options.run if fit is None else fit, is_fit=fit is not None))
+    made_by = ["pars", "train", "--config", str(options.run / "config.toml")] if fit is None else fit_command(fit)
+    ending.append(next_steps(options.run if fit is None else fit, made_by))
     show(options.json, as_json(report, options.top, content), lambda: "\n".join(ending))
     return 0
 

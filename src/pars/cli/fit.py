@@ -74,12 +74,20 @@ def command(args: Sequence[str]) -> int:
     applied = None
     if options.apply is not None:
         applied = apply_rule(found.audit, found.content, options.out, options.out / AUDIT, options.apply)
+    made_by, words = ["pars", "fit"], iter(args)  # what was typed, but for what the next command names itself
+    for word in words:
+        name, _, value = word.partition("=")
+        if name in ("--out", "--labels", "--apply"):
+            if not value:
+                next(words)
+        elif name != "--json":
+            made_by.append(word)
     ending = [
         str(found),
         *([suspects_text(found.audit, content=found.content)] if found.audit.is_label_issue.any() else []),
         f"Every label with its suggestion: {options.out / AUDIT / 'audit.csv'}",
         *([] if applied is None else [applied]),
-        next_steps(options.out, is_fit=True),
+        next_steps(options.out, made_by),
     ]
     show(options.json, {"out": str(options.out), **found.summary()}, lambda: "\n".join(ending))
     return 0

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from pars import report, run
+from pars import engine, report, run
 from pars.cli.flags import Parser, add_json_flag
 from pars.cli.output import show, stoppable
-from pars.engine import joined, resolve_device, show_progress
 from pars.errors import UserError
 from pars.files import expanded
 from pars.fit_folder import fit_of
@@ -24,8 +23,8 @@ def command(args: Sequence[str]) -> int:
         raise UserError(f"{options.run} is the folder of a fit: run the same `pars fit` command again to resume it")
 
     def work() -> int:
-        with joined(run_device(options.run)) as processes:
-            callback = show_progress() if processes.is_first else None
+        with engine.joined(run_device(options.run)) as processes:
+            callback = engine.show_progress() if processes.is_first else None
             result = run.resume(options.run, callback=callback, title=options.run.name, processes=processes)
         if not processes.is_first:
             return 0
@@ -38,4 +37,4 @@ def command(args: Sequence[str]) -> int:
 def run_device(folder: Path) -> str:
     """The device that the run in a folder uses here."""
     _, config = run.open_run(folder)
-    return resolve_device(config.device)
+    return engine.resolve_device(config.device)

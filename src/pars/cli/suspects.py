@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pars.errors import UserError
-from pars.fit_folder import ROWS, fit_command, fit_of
+from pars.fit_folder import ROWS, fit_of
 
 if TYPE_CHECKING:
     from pars.audit import AuditReport, Content
@@ -17,19 +18,17 @@ if TYPE_CHECKING:
 APPLY_HELP = "write corrected.csv: suggestions replace labels that are wrong with a probability above P, such as 0.95"
 
 
-def next_steps(folder: Path, *, is_fit: bool) -> str:
-    """The commands that look at the suspects of a fit or run, report on it, and train again with checked labels."""
+def next_steps(folder: Path, made_by: Sequence[str]) -> str:
+    """The commands that look at the suspects of a fit or run, report on it, and train again with checked labels.
+
+    made_by: the words of the command that made it, without --out and --labels.
+    """
     name, number = re.fullmatch(r"(.*?)(?:-(\d+))?", folder.name, re.DOTALL).groups()  # type: ignore[union-attr]
     new = str(folder.with_name(f"{name}-{int(number or 1) + 1}"))
-    again = ["pars", "train", "--config", str(folder / "config.toml"), "--out", new]
-    if is_fit:
-        again = fit_command(folder, new)
-        if Path(again[2]).is_relative_to(Path.cwd()):
-            again[2] = str(Path(again[2]).relative_to(Path.cwd()))
     commands = [
         ["pars", "review", str(folder)],
         ["pars", "report", str(folder), f"{folder}.html"],
-        [*again, "--labels", str(folder / "review" / "labels.csv")],
+        [*made_by, "--out", new, "--labels", str(folder / "review" / "labels.csv")],
     ]
     what = ("check the suspects, correct them", "one page to read or mail", "train again on what you checked")
     lines = [f"  {shlex.join(words)}   # {why}" for words, why in zip(commands, what, strict=True)]

@@ -138,9 +138,7 @@ class Feed:
         def run_pass(net: Network, rows: Tensor, view: ViewName, index: int, *, features: bool) -> Sweep:
             module, parts = net.module, []
 
-            def forward(inputs: Tensor) -> tuple[Tensor, ...]:
-                if not features:
-                    return (module(inputs).float(),)
+            def with_features(inputs: Tensor) -> tuple[Tensor, Tensor]:
                 hidden = features_of(module, inputs)
                 return head_of(module)(hidden).float(), hidden.float()
 
@@ -153,7 +151,8 @@ class Feed:
                         if view == "plain"
                         else self.view(part, f"view/pass/{view}/{index}", view, epoch, number)
                     )
-                    parts.append(net.apply(forward, inputs))
+                    found = net.apply(with_features, inputs) if features else (net.apply(module, inputs).float(),)
+                    parts.append(found)
             finally:
                 module.train(was_training)
             net.forwards += len(rows)

@@ -94,14 +94,9 @@ class Dynamics:
             weight = epoch - when.late.start + 1  # 1, 2, 3, …
             epochs[3] += weight
             shares["late"] = weight / float(epochs[3])
-
-        def mean_probabilities(view: Tensor) -> tuple[Tensor]:
-            return (torch.stack([module(view).float().softmax(dim=1) for module in modules]).mean(dim=0),)
-
         for number, rows in enumerate(torch.split(torch.arange(len(labels)), EVALUATION_BATCH)):
             view = feed.view(rows.to(feed.device), "view/dynamics/weak", "weak", epoch, number)
-            (p,) = apply(mean_probabilities, view)
-            p = p.cpu()
+            p = torch.stack([apply(module, view).float().softmax(dim=1) for module in modules]).mean(dim=0).cpu()
             t = {name: tensor[rows[0] : rows[-1] + 1] for name, tensor in self.tensors.items() if name != "epochs"}
             for name, share in shares.items():
                 # Half precision suffices: a growing weight keeps the last step of the mean above its rounding.

@@ -43,18 +43,16 @@ def predict_proba(
         try:
             for view in test_time_views:
                 parts = [
-                    _softmax(module, view, inputs[start : start + EVALUATION_BATCH].to(device), apply).cpu()
+                    apply(module, view(inputs[start : start + EVALUATION_BATCH].to(device)))
+                    .float()
+                    .softmax(dim=1)
+                    .cpu()
                     for start in range(0, len(inputs), EVALUATION_BATCH)
                 ]
                 found.append(torch.cat(parts))
         finally:
             module.train(was_training)
     return torch.stack(found).mean(dim=0)
-
-
-def _softmax(module: nn.Module, view: TestTimeView, rows: Tensor, apply: Apply) -> Tensor:
-    """Probabilities [B, K] of a batch of stored rows."""
-    return apply(lambda part: (module(view(part)).float().softmax(dim=1),), rows)[0]
 
 
 def accuracy(probabilities: Tensor, labels: Tensor) -> float:
@@ -122,7 +120,7 @@ class Evaluator:
             try:
                 for part in parts:
                     inputs = self._feed.views.plain(self._feed.inputs[torch.from_numpy(part)])
-                    net.apply(lambda rows, net=net: (net.average(rows),), inputs)  # type: ignore[misc]
+                    net.apply(net.average, inputs)
             finally:
                 for norm, momentum in zip(norms, momenta, strict=True):
                     norm.momentum, norm.training = momentum, False

@@ -19,7 +19,7 @@ from pars.engine.config import TrainConfig
 from pars.engine.optimizer import learning_rate, make_optimizer, update_flop
 from pars.engine.processes import Processes
 from pars.errors import UserError, one_line
-from pars.method_api import Method, Network, Stage, head_of
+from pars.method_api import Apply, Method, Network, Stage, apply_here, head_of
 
 PFLOP = 1e15
 
@@ -50,9 +50,11 @@ class Learner:
     ) -> None:
         """`example` [2, ...] is a network input, to count FLOP with; `attached` are modules trained beside it."""
         self.cost, self._processes = network_cost(module, example), processes or Processes()
-        module = self._processes.synchronized(module)
+        apply: Apply = apply_here
+        if self._processes.size > 1:
+            module, apply = self._processes.synchronized(module), self._processes.apply
         average = copy.deepcopy(module).eval().requires_grad_(False)
-        self.net = Network(module.train(), average, attached, self._processes.apply)
+        self.net = Network(module.train(), average, attached, apply)
         # Listed once: walking through the modules at every step takes as long as averaging them.
         self._parameters, self._averaged = tuple(module.parameters()), tuple(self.net.average.parameters())
         self._trainable = [p for p in self._parameters if p.requires_grad]  # a user's network may have frozen parts
@@ -85,7 +87,8 @@ class Learner:
 
         Buffers (BatchNorm statistics) are not averaged: `Evaluator.calibrate` measures them.
         """
-        self._processes.add_gradients(self._trainable)  # those of attached modules are of the whole batch already
+        if self._processes.size > 1:
+            self._processes.add_gradients(self._trainable)  # those of attached modules are of the whole batch already
         config, groups = self._config, self.optimizer.param_groups
         if config.grad_clip is not None:
             weights = groups[0]["params"] if len(groups) == 1 else [p for group in groups for p in group["params"]]

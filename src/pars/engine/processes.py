@@ -29,7 +29,10 @@ TIMEOUT = timedelta(minutes=30)  # a process that is gone is noticed at once; th
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes that train together: how many, and which of them this is (`rank`, from 0)."""
+    """The processes that train together: how many, and which of them this is (`rank`, from 0).
+
+    A single process has no need of the methods; who trains calls them where `size` is above 1.
+    """
 
     rank: int = 0
     size: int = 1
@@ -40,26 +43,29 @@ class Processes:
         """Whether this is the process that writes files and shows progress."""
         return self.rank == 0
 
-    def apply(self, function: Callable[[Tensor], tuple[Tensor, ...]], rows: Tensor) -> tuple[Tensor, ...]:
+    def apply(self, function: Callable[[Tensor], T], rows: Tensor, /) -> T:
         """Return `function(rows)`, each process computing its part of the rows; outputs have one value per row.
 
         Gradients of the result follow the own part only: `add_gradients` completes them.
         """
-        if self.size == 1:
-            return function(rows)
         n = len(rows)
         if n < self.size:
             raise UserError(
                 f"a batch has {n} row(s), fewer than the {self.size} processes; use fewer or larger batches"
             )
         bounds = [n * rank // self.size for rank in range(self.size + 1)]
-        own = function(rows[bounds[self.rank] : bounds[self.rank + 1]])
-        return tuple(_GatherRows.apply(each, bounds, self.rank) for each in own)  # type: ignore[no-untyped-call]
+        own: Any = function(rows[bounds[self.rank] : bounds[self.rank + 1]])
+        if isinstance(own, Tensor):
+            out: Any = _GatherRows.apply(own, bounds, self.rank)  # type: ignore[no-untyped-call]
+        else:
+            out = tuple(_GatherRows.apply(each, bounds, self.rank) for each in own)  # type: ignore[no-untyped-call]
+        found: T = out
+        return found
 
     def add_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         """Replace the gradients by their sums over the processes."""
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        if self.size == 1 or not gradients:
+        if not gradients:
             return
         joined = torch.cat([gradient.reshape(-1) for gradient in gradients])
         distributed.all_reduce(joined)
@@ -76,8 +82,6 @@ class Processes:
 
     def check_equal(self, tensors: Iterable[Tensor]) -> None:
         """Raise a RuntimeError if these tensors are not the same in all processes."""
-        if self.size == 1:
-            return
         sums = torch.stack([tensor.detach().double().sum() for tensor in tensors])
         both = torch.cat([sums, -sums])
         distributed.all_reduce(both, op=distributed.ReduceOp.MAX)  # the largest, and minus the smallest
@@ -116,8 +120,6 @@ class Processes:
 
     def synchronized(self, module: nn.Module) -> nn.Module:
         """The network, BatchNorm taking its statistics from the rows of all processes."""
-        if self.size == 1:
-            return module
         if self.device == "cuda":
             out: nn.Module = nn.SyncBatchNorm.convert_sync_batchnorm(module)  # type: ignore[no-untyped-call]
             return out

@@ -139,7 +139,7 @@ class Trainer:
         if self.selected is not None:
             for net, weights in zip(self.nets, self.selected.weights, strict=True):
                 net.average.load_state_dict(weights)
-        if self.folder is not None and self.processes.is_first:
+        if self.folder is not None and self.processes.rank == 0:
             self._save_outcome(self.folder)
 
     def _save_outcome(self, folder: RunFolder) -> None:
@@ -203,7 +203,9 @@ class Trainer:
                     self.inputs.prefetch(order.batch(self.epoch, self.step + 1))
             self._run_step(scheduled, rows)
             self.step += 1
-            stop = self.processes.any(bool(interrupted))  # all stop at the same step
+            stop = bool(interrupted)
+            if self.processes.size > 1:
+                stop = self.processes.any(stop)  # all stop at the same step
             if stop or time.monotonic() - self._saved_at > self.config.checkpoint_seconds:
                 self.save()
             if stop:
@@ -252,16 +254,17 @@ class Trainer:
         weights = (tensor for learner in self.learners for tensor in learner.weights(0).values())
         if not all(bool(tensor.isfinite().all()) for tensor in weights):
             raise Diverged(f"a weight is not finite after epoch {self.epoch}; {REMEDY}", epoch=self.epoch)
-        self.processes.check_equal(tensor for learner in self.learners for tensor in learner.weights(0).values())
+        if self.processes.size > 1:
+            self.processes.check_equal(tensor for learner in self.learners for tensor in learner.weights(0).values())
         self.meter = EpochMeter(self.true_labels)
         if self.folder is not None:
             if ends_stage:
                 # Without test-time augmentation: these predictions are there to be counted.
                 probabilities = self.predict_proba(self.inputs, test_time_views=[self.views.plain])
                 evidence = self.method.evidence(self.state)
-                if self.processes.is_first:
+                if self.processes.rank == 0:
                     ck.save_rows(self.folder, stage, self.epoch, probabilities, self.labels, evidence)
-            if self.processes.is_first:
+            if self.processes.rank == 0:
                 self.folder.append_metrics(line)
             if self.epoch % self.config.checkpoint_every == 0 or self.is_over:
                 self.save()
@@ -285,7 +288,7 @@ class Trainer:
                 line["selected"] = self.selected.epoch
         if self.dynamics is not None and records:
             self.dynamics.record(
-                [net.average for net in self.nets], self.feed, self.labels, self.epoch - 1, self.processes.apply
+                [net.average for net in self.nets], self.feed, self.labels, self.epoch - 1, self.nets[0].apply
             )
         return line
 
@@ -298,7 +301,7 @@ class Trainer:
         """
         modules = [net.average if average else net.module for net in self.nets]
         views = test_time_views or self.views.test_time_views
-        return predict_proba(modules, inputs, views, self.device, self.processes.apply)
+        return predict_proba(modules, inputs, views, self.device, self.nets[0].apply)
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that training changes, by the names of a checkpoint."""
@@ -316,7 +319,7 @@ class Trainer:
 
     def save(self) -> None:
         """Write the checkpoint, if this run has a folder."""
-        if self.folder is not None and self.processes.is_first:
+        if self.folder is not None and self.processes.rank == 0:
             work = [(learner.net.forwards, learner.net.backwards, learner.updating) for learner in self.learners]
             # safetensors sorts by name; the order of the losses is theirs in the log.
             note = {"epoch": self.epoch, "step": self.step, "work": work, "meter": list(self.meter.sums)}

@@ -75,7 +75,7 @@ def _fit_page(fit: Path, top: int | None) -> Page:
         gains=gains,
         curves=fit_curves(method, robust, plain),
         settings=[("fit", pairs(job)), *([] if robust is None else settings(robust.config))],
-        commands=[printed(shlex.join(fit_command(fit)), 1000)],
+        commands=[printed(shlex.join([*fit_command(fit), "--out", str(fit)]), 1000)],
     )
     page = _with_audit(page, found, audit.content_of_run(fit), rows, top)
     if robust is not None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pars.errors import UserError
 from pars.lazy import nn, torch
@@ -12,15 +13,19 @@ from pars.lazy import nn, torch
 if TYPE_CHECKING:
     from torch import Tensor
 
-
-RowFunction = Callable[["Tensor"], tuple["Tensor", ...]]
-"""A function of rows [B, ...] whose results have a value for each of them."""
-Apply = Callable[[RowFunction, "Tensor"], tuple["Tensor", ...]]
-"""How a function is applied to rows: here, or by several processes, a part of the rows each."""
+T = TypeVar("T")
 
 
-def apply_here(function: RowFunction, rows: Tensor) -> tuple[Tensor, ...]:
-    return function(rows)
+class Apply(Protocol):
+    """How a function of rows [B, ...] is applied to them: here, or by several processes, a part of the rows each.
+
+    The function returns a tensor, or several, with a value for each row.
+    """
+
+    def __call__(self, function: Callable[[Tensor], T], rows: Tensor, /) -> T: ...
+
+
+apply_here: Apply = operator.call
 
 
 class Network:
@@ -51,7 +56,7 @@ class Network:
         """Logits of several views from one concatenated training-mode forward (BatchNorm sees them as one batch)."""
         joined = views[0] if len(views) == 1 else torch.cat(views)
         self.backwards += len(joined)
-        (logits,) = self.apply(lambda rows: (self.module(rows),), joined)
+        logits: Tensor = self.apply(self.module, joined)
         return torch.split(logits, [len(view) for view in views])
 
     def with_features(self, *views: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
@@ -71,7 +76,7 @@ class Network:
         """Features of the current weights, training mode, no gradient, running averages untouched."""
         self.forwards += len(view)
         with torch.no_grad(), batch_statistics(self.module):
-            return self.apply(lambda rows: (features_of(self.module, rows),), view)[0]
+            return self.apply(lambda rows: features_of(self.module, rows), view)
 
     def evaluate(self, view: Tensor) -> Tensor:
         """Logits of the current weights in evaluation mode, no gradient."""
@@ -80,7 +85,8 @@ class Network:
         self.module.eval()
         try:
             with torch.no_grad():
-                return self.apply(lambda rows: (self.module(rows),), view)[0]
+                logits: Tensor = self.apply(self.module, view)
+                return logits
         finally:
             self.module.train(was_training)
 
@@ -88,7 +94,8 @@ class Network:
         """Logits of the current weights, training mode, no gradient, running averages untouched."""
         self.forwards += len(view)
         with torch.no_grad(), batch_statistics(self.module):
-            return self.apply(lambda rows: (self.module(rows),), view)[0]
+            logits: Tensor = self.apply(self.module, view)
+            return logits
 
     def teacher(self, view: Tensor) -> Tensor:
         """Logits of the averaged weights, without dropout, BatchNorm by the statistics of this batch.
@@ -98,7 +105,8 @@ class Network:
         """
         self.forwards += len(view)
         with torch.no_grad(), batch_statistics(self.average):
-            return self.apply(lambda rows: (self.average(rows),), view)[0]
+            logits: Tensor = self.apply(self.average, view)
+            return logits
 
 
 def features_of(module: nn.Module, view: Tensor) -> Tensor:

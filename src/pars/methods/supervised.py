@@ -44,10 +44,6 @@ class Supervised(Method):
         return (Stage("train", task.epochs, train_step),)
 
 
-def with_ce(setting: Setting) -> Recipe:
-    return Recipe(Supervised, method={"loss": paper("ce")})
-
-
 def with_ce_of_table_1(setting: Setting) -> Recipe:
     """The protocol behind the CE row of PARS' Table 1: quoted from DivideMix, and trained as in Arazo et al. 2019."""
     method = {"loss": paper("ce")}
@@ -90,7 +86,7 @@ ENTRIES = (
         link="",
         summary="plain training on the given labels: what every other method is measured against",
         cost=1.0,
-        recipe=with_ce,
+        recipe=lambda setting: Recipe(Supervised, method={"loss": paper("ce")}),
         robust=False,
     ),
     Entry(

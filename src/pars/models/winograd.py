@@ -6,6 +6,7 @@ those of a direct convolution, so that budgets and comparisons mean the same wit
 
 from __future__ import annotations
 
+import fcntl
 import os
 import platform
 import sys
@@ -80,7 +81,12 @@ def kernel() -> Any:
         raise UserError(f"Winograd convolutions need a processor with AVX2; {_OTHERWISE}")
     try:
         flags = ["-O3", "-fopenmp", *(["-mavx2", "-mfma"] if x86 else [])]
-        with _path_of_python():
+        folder = Path(cpp_extension._get_build_directory("pars_winograd", verbose=False))
+        with (folder / "pars.lock").open("w") as own, _path_of_python():
+            # Torch's own lock is a file that a killed process leaves behind: the next one would wait for ever. Who
+            # holds this one, which the system frees, knows that nobody else is compiling.
+            fcntl.flock(own, fcntl.LOCK_EX)
+            (folder / "lock").unlink(missing_ok=True)
             cpp_extension.load("pars_winograd", [str(_SOURCE)], extra_cflags=flags, is_python_module=False)
     except (RuntimeError, OSError, ImportError) as error:
         reason = str(error).strip().splitlines()[0]

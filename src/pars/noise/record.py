@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -33,10 +33,6 @@ class NoiseRecord:
     n_labeled: int
     confusion: tuple[tuple[int, ...], ...] | None
     sha256: str
-
-    def to_json(self) -> str:
-        """Return the record as JSON text."""
-        return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> NoiseRecord:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from operator import call
 from pathlib import Path
 from typing import Any
 
@@ -146,8 +147,9 @@ def _train_new(
     processes: Processes | None = None,
 ) -> Trained:
     processes = processes or Processes()
+    in_first = call if processes.size == 1 else processes.in_first
     if folder is not None:
-        processes.in_first(folder.check_free)  # before the work, not after it
+        in_first(folder.check_free)  # before the work, not after it
     config = canonical(config)
     training = dataset if isinstance(dataset, TrainingData) else load_training_data(config, dataset)
     modules = training.networks(config) if networks is None else networks
@@ -173,14 +175,16 @@ def _train_new(
     )
     threads = None
     if trainer.device == "cpu":  # as many in all processes: sums are added in another order with another number
-        threads = int(processes.broadcast(str(choose_threads(trainer.step_flop))))
+        threads = choose_threads(trainer.step_flop)
+        if processes.size > 1:
+            threads = int(processes.broadcast(str(threads)))
     if folder is None:
         with use_threads(threads):
             return _finish(trainer, config)
     files = {} if plan is None else {folder.plan: plans.dumps(plan)}
     files |= first_files(folder, config, training, given, threads)
     with ExitStack() as begun, use_threads(threads):
-        processes.in_first(lambda: begun.enter_context(folder.begin(files)))
+        in_first(lambda: begun.enter_context(folder.begin(files)))
         return _finish(trainer, config)
 
 
@@ -230,7 +234,7 @@ def _finish(trainer: Trainer, config: RunConfig) -> Trained:
         keep_freed_memory()  # a trainer inside somebody else's program must not
     trainer.run()
     result = summarize(trainer.history)
-    if folder is not None and trainer.processes.is_first:
+    if folder is not None and trainer.processes.rank == 0:
         # Settings are checked by themselves; a finished run does not need its checkpoint.
         kept = (folder.config.name, folder.result.name, folder.files.name, folder.checkpoint.name)
         files = [file for file in sorted(folder.path.iterdir()) if file.suffix in SEALED and file.name not in kept]

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -193,7 +193,7 @@ def first_files(
         writer.writerow([row, *(names[number] for number in numbers)])
     return {
         folder.inputs: json.dumps(began_with, indent=2) + "\n",
-        folder.noise: training.noise.to_json() + "\n",
+        folder.noise: json.dumps(asdict(training.noise)) + "\n",
         folder.labels: labels.getvalue(),
         folder.config: tomli_w.dumps(settings),
     }
