@@ -252,7 +252,7 @@ class AuditReport:
         """Return the estimates for the data set as JSON values."""
         review = self.review()
         return {
-            "n": len(self),
+            "n": len(self.given),
             "n_labeled": self.n_labeled,
             "k": len(self.classes),
             "classes": list(self.classes),
