@@ -72,8 +72,8 @@ def test_the_same_command_trains_nothing_again_and_prints_the_same(
         (["--search-lr", "0.1,-1"], "--search-lr 0.1,-1: '-1' is no learning rate"),
         (["--search-lr", "0.1", "--search-share", "2"], "--search-share is 2.0, expected a share above 0"),
         (["--search-lr", "0.1,0.10000001"], "--search-lr 0.1,0.10000001: 0.1 and 0.10000001 are too close together"),
-        (["--method.lambda-S", "0.5"], "ce: Unrecognized options: --method.lambda-S"),  # cross-entropy has none
-        (["--ce.lambda-S", "0.5"], "ce: Unrecognized options: --method.lambda-S"),
+        (["--method.lambda-S", "0.5"], "ce: unknown flag --method.lambda-S"),  # cross-entropy has none
+        (["--ce.lambda-S", "0.5"], "ce: unknown flag --method.lambda-S"),
         (["--pars.lambda-S", "-1"], "method.lambda_S is -1.0"),
         (["--elr.momentum", "0.5"], "--elr.momentum"),  # is not compared
         (["--bogus", "3"], "--bogus"),

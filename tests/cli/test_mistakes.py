@@ -45,7 +45,7 @@ Y = np.arange(60) % 3
         (["--data.limit", "100000"], "data.limit: 100000, expected at most 1347"),
         (["--data.labeled", "5"], "labeled: 5, expected at least 10"),
         (["--data.holdout", "1"], "data.holdout: 1.0"),
-        (["--model.name", "resnet"], "'resnet' for argument '--model.name'"),
+        (["--model.name", "resnet"], "model.name is 'resnet'; expected auto"),
         (["--model.name", "mlp", "--model.hidden", "0"], "model.hidden must contain sizes of at least 1"),
         (["--views.weak", "dropout"], "views.weak: dropout does not fit images"),
         (["--views.mirror"], "views.mirror averages predictions over mirror images, but training shows none"),

@@ -29,6 +29,7 @@ def test_a_run_is_a_folder_of_open_formats(digits_run: Path) -> None:
         "checkpoint.safetensors",
         "config.toml",
         "dynamics.safetensors",
+        "files.json",
         "inputs.json",
         "labels.csv",
         "metrics.jsonl",

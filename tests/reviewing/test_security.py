@@ -14,6 +14,7 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -254,7 +255,8 @@ def test_pictures_are_encoded_again(pictures: Client) -> None:
 
 def test_a_large_body_is_refused(served: tuple[ReviewServer, Client]) -> None:
     _, client = served
-    assert client.post_raw("/api/decide", {"id": "x" * 1_100_000})[0] == 413
+    with suppress(BrokenPipeError, ConnectionResetError):  # it may hang up before we are done
+        assert client.post_raw("/api/decide", {"id": "x" * 1_100_000})[0] == 413
     # Without a length, in chunks.
     connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=20)
     headers = {"Cookie": f"pars_{client.port}={client.token}", "Content-Type": "application/json", "X-Pars": "1",

@@ -68,7 +68,7 @@ def from_features(X: npt.ArrayLike, y: npt.ArrayLike, *, classes: Sequence[str] 
     clean = posterior.clean(slice(None))
     second = regression.probabilities(posterior.given_labels(clean, slice(None)))
     p = _mixed(second, votes, given)
-    return score(p, y, classes=classes, neighbors=votes, scores={"linear": _of_label(linear, given)}, unseen=first)
+    return score(p, y, classes=classes, neighbors=votes, scores={"linear": _of_label(linear, given)}, unseen=[first])
 
 
 class _Regression:

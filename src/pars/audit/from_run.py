@@ -79,7 +79,9 @@ def from_dynamics(
     evidence: dict[str, Array] = {column: rows[name] for name, column in COLUMNS.items() if name in rows}
     evidence["label_used_in_loss"] = (numbers >= 0) & ~held_out
     # What no label of its own has influenced: leave-one-out predictions, or those of held-out rows.
-    unseen = rows["linear"] if "linear" in rows else np.where(held_out[:, None], chosen.probabilities, np.nan)
+    unseen = [rows["linear"]] if "linear" in rows else []  # linear models do not suit all images
+    if held_out.any():
+        unseen.append(np.where(held_out[:, None], chosen.probabilities, np.nan))
     scores: dict[str, Array] = {name: rows[name] for name in ("agree", "p_last") if name in rows}
     if "margin_mean" in rows:
         scores["aum"] = rows["margin_mean"]
@@ -93,7 +95,7 @@ def from_dynamics(
         estimates={} if (rate := chosen.held_out_disagreement) is None else {"held_out": rate},
         warnings=chosen.warnings,
         scores=scores,
-        unseen=unseen if np.isfinite(unseen).any() else None,
+        unseen=unseen,
     )
 
 

@@ -35,7 +35,7 @@ def score(
     estimates: Mapping[str, float] | None = None,
     warnings: Sequence[str] = (),
     scores: Mapping[str, Array] | None = None,
-    unseen: npt.ArrayLike | None = None,
+    unseen: Sequence[npt.ArrayLike] = (),
 ) -> AuditReport:
     """Return which labels are wrong, and what they should be.
 
@@ -47,8 +47,8 @@ def score(
     features [n, ...]: for the votes of the nearest neighbors; or pass these votes as neighbors [n, K].
     evidence, estimates, warnings: columns [n] by name, noise rates by name and warnings to include in the report.
     scores: further scores [n] by name for `report.scores`, low = suspect.
-    unseen [n, K]: probabilities without the influence of a row's own label, NaN where there are none. They tell whether
-        labels can be predicted at all; by default `probabilities` do.
+    unseen, each [n, K]: probabilities without the influence of a row's own label, NaN where there are none. They tell
+        whether labels can be predicted at all, one of them suffices; by default `probabilities` do.
 
     >>> p = np.array([[0.9, 0.1]] * 30 + [[0.1, 0.9]] * 30)
     >>> report = score(p, [0] * 30 + [1] * 29 + [0])
@@ -81,7 +81,7 @@ def score(
         **(scores or {}),
     }
     named = {name: np.where(given.numbers >= 0, values, np.nan) for name, values in named.items()}
-    reason = why_not(posterior, given.numbers, None if unseen is None else np.asarray(unseen, dtype=np.float64))
+    reason = why_not(posterior, given.numbers, [np.asarray(each, dtype=np.float64) for each in unseen])
     return _build_report(posterior, given, p.argmax(axis=1), views, columns, estimates or {}, warnings, named, reason)
 
 
@@ -167,23 +167,24 @@ def _build_report(
     )
 
 
-def why_not(posterior: Posterior, labels: Integers, unseen: Floats | None) -> str:
+def why_not(posterior: Posterior, labels: Integers, unseen: Sequence[Floats]) -> str:
     """Return why these labels cannot be judged; empty if they can.
 
     Either the labels cannot be predicted better than by their frequencies, or margins are those of classes that overlap
     (or of a network too weak to tell them apart): then a row whose label is not predicted may be ambiguous or wrong.
     """
     n_classes = posterior.calibrated.shape[1]
-    log_p, rows = posterior.calibrated, np.flatnonzero(labels >= 0)
-    if unseen is not None:
-        rows = rows[np.isfinite(unseen[rows]).all(axis=1)]
-        if len(rows):
-            log_p = np.zeros_like(log_p)
-            log_p[rows] = calibrate(log_probabilities(unseen[rows]), labels[rows])
-    own = labels[rows]
-    shares = (np.bincount(own, minlength=n_classes) + 1) / (len(own) + n_classes)
-    gain = log_p[rows, own] - np.log(shares[own])
-    if len(rows) > 1 and gain.mean() <= 2 * gain.std() / np.sqrt(len(rows)):
+    labeled = np.flatnonzero(labels >= 0)
+    sources = [(rows, each) for each in unseen if len(rows := labeled[np.isfinite(each[labeled]).all(axis=1)]) > 1]
+    gains = []  # of each source, in standard errors: log-likelihood of the labels over that by their frequencies
+    for rows, each in sources or [(labeled, np.exp(posterior.calibrated))]:
+        own = labels[rows]
+        log_p = log_probabilities(each[rows])
+        log_p = calibrate(log_p, own) if sources else log_p
+        shares = (np.bincount(own, minlength=n_classes) + 1) / (len(own) + n_classes)
+        gain = log_p[np.arange(len(own)), own] - np.log(shares[own])
+        gains.append(gain.mean() / max(gain.std() / np.sqrt(len(rows)), 1e-300) if len(rows) > 1 else np.inf)
+    if max(gains) <= 2:
         return "the features predict these labels no better than their frequencies do"
     if posterior.overlap >= (TWO_CLASSES_OVERLAP if n_classes == 2 else CLASSES_OVERLAP):
         return "classes overlap or the classifier is weak, so rows that disagree may be ambiguous and not wrong"

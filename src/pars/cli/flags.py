@@ -88,9 +88,9 @@ def one_line(box: str) -> str:
 def _without_far_guess(message: str, default: Any) -> str:
     """tyro's message about an unknown flag; where its guess is not like the flag, the fields that there are instead.
 
-    >>> from dataclasses import make_dataclass
+    >>> from dataclasses import field, make_dataclass
     >>> kind = make_dataclass("Train", [("epochs", int, 1), ("lr", float, 0.1)])
-    >>> fields = make_dataclass("Run", [("train", kind, kind())])
+    >>> fields = make_dataclass("Run", [("train", kind, field(default_factory=kind))])
     >>> _without_far_guess("Unrecognized options: --train.wat, 3; expected --train.ema FLOAT", fields())
     'unknown flag --train.wat; there are --train.epochs, --train.lr'
     """

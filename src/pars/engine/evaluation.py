@@ -91,10 +91,9 @@ class Evaluator:
         """`labels` [n] are the given labels of all training rows; `held_out` [n] marks those not trained on, `judging`
         [n] those of them that are not evaluated on either."""
         self._feed, self._test = feed, data.test
-        self._trained, held = (
-            np.flatnonzero(~held_out),
-            np.flatnonzero(held_out if judging is None else held_out & ~judging),
-        )
+        self._trained = np.flatnonzero(~held_out)
+        judged = held_out & (labels.cpu().numpy() >= 0)  # rows that a review dropped have no label to compare with
+        held = np.flatnonzero(judged if judging is None else judged & ~judging)
         self._held = torch.from_numpy(held).to(feed.device)
         self._held_labels = labels[self._held].cpu()
         self.held_out_rows = len(held)
