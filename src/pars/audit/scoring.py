@@ -176,7 +176,7 @@ def why_not(posterior: Posterior, labels: Integers, unseen: Sequence[Floats]) ->
     n_classes = posterior.calibrated.shape[1]
     labeled = np.flatnonzero(labels >= 0)
     sources = [(rows, each) for each in unseen if len(rows := labeled[np.isfinite(each[labeled]).all(axis=1)]) > 1]
-    gains = []  # of each source, in standard errors: log-likelihood of the labels over that by their frequencies
+    gains = []  # in standard errors, two of each source: likelihood of the labels over that by their frequencies, and
     for rows, each in sources or [(labeled, np.exp(posterior.calibrated))]:
         own = labels[rows]
         log_p = log_probabilities(each[rows])
@@ -184,6 +184,9 @@ def why_not(posterior: Posterior, labels: Integers, unseen: Sequence[Floats]) ->
         shares = (np.bincount(own, minlength=n_classes) + 1) / (len(own) + n_classes)
         gain = log_p[np.arange(len(own)), own] - np.log(shares[own])
         gains.append(gain.mean() / max(gain.std() / np.sqrt(len(rows)), 1e-300) if len(rows) > 1 else np.inf)
+        # Few rows can be predicted well with poor probabilities: agreement, over that of the most frequent class.
+        most = shares.max()
+        gains.append(((log_p.argmax(axis=1) == own).mean() - most) / np.sqrt(most * (1 - most) / max(1, len(rows))))
     if max(gains) <= 2:
         return "the features predict these labels no better than their frequencies do"
     if posterior.overlap >= (TWO_CLASSES_OVERLAP if n_classes == 2 else CLASSES_OVERLAP):
