@@ -24,7 +24,7 @@ seed gives the same pixels however the batch is split.
 torch.Size([2, 3, 32, 32])
 """
 
-from pars.augment.config import ViewsConfig, build_views, caption
+from pars.augment.config import ViewsConfig, build_views, caption, example_views
 from pars.augment.crop import CenterCrop, CropFlip, Cutout, PadMode, ResizedCrop, crop_flip, cut_out
 from pars.augment.features import CachedView, FeatureDropout, gather_rows
 from pars.augment.light import Light, affine, affine_params
@@ -68,6 +68,7 @@ __all__ = [
     "caption",
     "crop_flip",
     "cut_out",
+    "example_views",
     "gather_rows",
     "slice_params",
     "to_device",

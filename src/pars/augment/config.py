@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from pars import seeds
 from pars.augment.crop import CenterCrop, CropFlip, Cutout, PadMode, ResizedCrop
 from pars.augment.features import CachedView, FeatureDropout
 from pars.augment.light import Light
@@ -17,6 +18,7 @@ from pars.augment.pillow_ops import LARGEST_SIDE
 from pars.augment.policies import AutoAugment, Flavor, Policy, RandAugment
 from pars.augment.view import AsFloat, Crop, Identity, Normalize, Params, View, Views
 from pars.errors import UserError
+from pars.lazy import torch
 
 Weak = Literal["auto", "none", "crop-flip", "resized-crop", "dropout", "cached"]
 Strong = Literal[
@@ -232,6 +234,23 @@ def _check_images(config: ViewsConfig, shape: tuple[int, ...], mean: Sequence[fl
         raise UserError(
             f"views.pad = {config.pad} with pad_mode reflect must be smaller than the shorter side of {size} images"
         )
+
+
+def example_views(
+    config: ViewsConfig, images: npt.NDArray[np.uint8], *, copies: int, seed: int
+) -> list[tuple[str, npt.NDArray[np.uint8], list[list[str]]]]:
+    """Weak, then strong views of some images [n, C, H, W], for people: a name, the pixels, a caption of each image."""
+    channels = images.shape[1]
+    views = build_views(
+        config, image=True, shape=tuple(images.shape[1:]), mean=(0.5,) * channels, std=(0.25,) * channels
+    )
+    x, found = torch.from_numpy(np.array(images, order="C")), []
+    for name, view in (("weak", views.weak), ("strong", views.strong)):
+        for copy in range(copies):
+            params = view.draw(seeds.generator(seed, f"preview/{name}/{copy}"), len(x), tuple(x.shape[1:]))
+            captions = [caption(params, row) for row in range(len(x))]
+            found.append((f"{name} {copy + 1}", view.apply(x, params).numpy(), captions))
+    return found
 
 
 def caption(params: Params, row: int) -> list[str]:

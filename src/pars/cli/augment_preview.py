@@ -9,14 +9,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from pars import augment, data, seeds
-from pars.augment import ViewsConfig, caption
+from pars import augment, data
+from pars.augment import ViewsConfig
 from pars.cli.flags import Parser, add_json_flag, check_unmirrored, parsed
 from pars.cli.output import say, show
 from pars.cli.predict import check_out
 from pars.errors import UserError
 from pars.files import expanded, write_atomically
-from pars.lazy import torch
 from pars.report import Tile, contact_sheet
 
 MOST_TILES = 2_000  # half a gigabyte of the largest
@@ -56,7 +55,12 @@ def command(args: Sequence[str]) -> int:
         raise UserError(
             f"{tiles_wanted} pictures do not fit on a contact sheet, at most {MOST_TILES} do: fewer --rows or --copies"
         )
-    tiles = preview(pixels, flags.views, first=options.first, copies=options.copies, seed=options.seed)
+    tiles = [[Tile(image, f"row {options.first + row}")] for row, image in enumerate(pixels)]
+    for title, changed, captions in augment.example_views(
+        flags.views, pixels, copies=options.copies, seed=options.seed
+    ):
+        for row, image, lines in zip(tiles, changed, captions, strict=True):
+            row.append(Tile(image, title, lines))
     sheet = contact_sheet(tiles)
     write_atomically(options.out, lambda beside: sheet.save(beside, "PNG"))
     say(f"wrote {options.out}")
@@ -76,20 +80,3 @@ def images(source: str, root: str | None, first: int, count: int) -> Pixels:
     if not 0 <= first < len(rows):
         raise UserError(f"--first is {first}, but {source} has rows 0 to {len(rows) - 1}")
     return np.asarray(rows.inputs[first : first + count], dtype=np.uint8)
-
-
-def preview(pixels: Pixels, config: ViewsConfig, *, first: int, copies: int, seed: int) -> list[list[Tile]]:
-    """Per image: itself, its weak views, its strong views."""
-    channels = pixels.shape[1]
-    views = augment.build_views(
-        config, image=True, shape=tuple(pixels.shape[1:]), mean=(0.5,) * channels, std=(0.25,) * channels
-    )
-    rows = [[Tile(image, f"row {first + i}")] for i, image in enumerate(pixels)]
-    x = torch.from_numpy(np.array(pixels, order="C"))
-    for name, view in (("weak", views.weak), ("strong", views.strong)):
-        for copy in range(copies):
-            params = view.draw(seeds.generator(seed, f"preview/{name}/{copy}"), len(x), tuple(x.shape[1:]))
-            changed = view.apply(x, params).numpy()
-            for i, row in enumerate(rows):
-                row.append(Tile(changed[i], f"{name} {copy + 1}", caption(params, i)))
-    return rows
