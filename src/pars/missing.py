@@ -1,4 +1,4 @@
-"""Whether a single value of a table, a frame or a list of labels is missing."""
+"""Whether a value of a table, a frame or a list of labels is missing."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import math
 import numpy as np
 
 PANDAS_MISSING = ("NAType", "NaTType")  # by name: pandas is not a dependency
+NO_VALUE = frozenset({"", "na", "n/a", "nan", "<na>", "null", "none", "?", "-"})
+"""How tables write "not known" in columns of numbers and categories, in lower case. As labels they are names."""
 
 
 def is_missing(value: object, *, empty_text: bool = True) -> bool:
     """Return whether a value is missing: None, NaN, NaT, or pandas' NA.
 
     empty_text: whether a text without visible characters counts as missing, as in a table's empty cell.
-    Signs such as "NA" and "?" are ordinary text, and 0 and False are values.
+    Signs such as "NA" and "?" are ordinary text here (see `NO_VALUE`), and 0 and False are values.
 
     >>> [is_missing(value) for value in (None, float("nan"), np.float32("nan"), " ", "none", 0)]
     [True, True, True, True, False, False]

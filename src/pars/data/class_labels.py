@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from pars.data.columns import NO_VALUE, Columns, as_text, shown
+from pars.data.columns import Columns, as_text, shown
 from pars.data.dataset import UNLABELED, Labels
 from pars.errors import UserError
-from pars.missing import is_missing
+from pars.missing import NO_VALUE, is_missing
 
 log = logging.getLogger(__name__)
 

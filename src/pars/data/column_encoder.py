@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pars.data.columns import NO_VALUE, Column, Columns, as_numbers, as_text, frame_columns, shown
+from pars.data.columns import Column, Columns, as_numbers, as_text, frame_columns, shown
 from pars.errors import UserError
-from pars.missing import is_missing
+from pars.missing import NO_VALUE, is_missing
 
 log = logging.getLogger(__name__)
 

@@ -21,10 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pars.errors import UserError
-from pars.missing import is_missing
+from pars.missing import NO_VALUE, is_missing
 
 Column = Sequence[object] | npt.NDArray[np.generic]
-NO_VALUE = frozenset({"", "na", "n/a", "nan", "<na>", "null", "none", "?", "-"})  # how tables write "not known"
 SHOWN = 20  # names in a message
 LONGEST_SHOWN = 60  # characters of each
 WORDS = 3  # of a free text, on average; names, codes and identifiers have fewer

@@ -11,9 +11,9 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length
 
-from pars import missing as missing_values
 from pars.data import UNLABELED, Labels
 from pars.errors import UserError
+from pars.missing import is_missing
 
 Classes = npt.NDArray[Any]
 REFUSE = "refuse"
@@ -67,11 +67,10 @@ def marked(given: npt.NDArray[Any], unlabeled: Any) -> npt.NDArray[np.bool_]:
     >>> marked(np.array([0, 1, -1], dtype=object), -1)
     array([False, False,  True])
     """
-    if is_missing(unlabeled):
-        return np.array([is_missing(value) for value in given], dtype=bool)
-    return np.array([bool(value == unlabeled) if not is_missing(value) else False for value in given], dtype=bool)
-
-
-def is_missing(value: Any) -> bool:
-    """None, NaN, or the missing value of pandas; an empty text is a label."""
-    return missing_values.is_missing(value, empty_text=False)
+    missing = np.array([is_missing(value, empty_text=False) for value in given], dtype=bool)
+    if is_missing(unlabeled, empty_text=False):
+        return missing
+    same = [bool(value == unlabeled) for value in given[~missing]]
+    out = np.zeros(len(given), dtype=bool)
+    out[~missing] = same
+    return out
