@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas  # type: ignore[import-untyped]
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pars.data import read_columns, write_corrected_table
@@ -124,6 +124,8 @@ def test_only_decided_labels_differ_whatever_the_texts_hold(
     mark: str,
     data: st.DataObject,
 ) -> None:
+    # Python 3.11 does not quote a lone "\r" that is no part of the line's end: what it writes then is no CSV.
+    assume(quoting == csv.QUOTE_ALL or end == "\r\n" or not any("\r" in text for text, _ in rows))
     text = io.StringIO()
     writer = csv.writer(text, quoting=quoting, lineterminator=end, delimiter=mark)  # type: ignore[arg-type]
     writer.writerows([("n", "text", "y"), *((n, *row) for n, row in enumerate(rows))])
