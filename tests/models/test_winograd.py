@@ -12,11 +12,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils import cpp_extension
 
 from pars.engine import network_cost
 from pars.models import ModelConfig, build_model
 from pars.models.fast_cnn import Convolution
-from pars.models.winograd import WinogradConv2d
+from pars.models.winograd import WinogradConv2d, kernel
 
 HAS_COMPILER = shutil.which(os.environ.get("CXX", "c++")) is not None
 pytestmark = pytest.mark.skipif(not HAS_COMPILER, reason="no C++ compiler: Winograd convolutions are not tested")
@@ -116,6 +117,15 @@ def test_a_network_has_the_same_weights_outputs_and_cost(width: int) -> None:
         assert torch.equal(mine, theirs)
     torch.testing.assert_close(nets["winograd"](x), nets["direct"](x), rtol=1e-4, atol=1e-5)
     assert network_cost(nets["winograd"], x[:2]) == network_cost(nets["direct"], x[:2])
+
+
+def test_a_lock_that_a_killed_compiler_left_does_not_block() -> None:
+    kernel()
+    left = Path(cpp_extension._get_build_directory("pars_winograd", verbose=False)) / "lock"
+    left.touch()
+    code = "from pars.models.winograd import kernel; kernel()"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    assert not left.exists()
 
 
 def test_where_nothing_can_be_compiled_it_says_what_is_missing(tmp_path: Path) -> None:
