@@ -22,7 +22,7 @@ from pars.errors import UserError
 from pars.files import write_text
 from pars.methods import REGISTRY
 
-TRIALS = 12
+TRIALS = 8
 SEED = 100  # of the development settings: no cell of a table has it
 _HEAD = "# Settings chosen by `pars bench tune` from trials on held-out given labels (docs/protocol.md).\n\n"
 
@@ -43,7 +43,7 @@ def trials(scale: Scale, method: str, count: int = TRIALS) -> list[Settings]:
     Learning rate, weight decay and length of trial i are the same for every method of a scale.
 
     >>> [len(trials(SCALES["features"], name)) for name in ("pars", "ce", "wann", "logistic-regression")]
-    [12, 12, 9, 1]
+    [8, 8, 9, 1]
     """
     own = own_values(method)
     if method in CLASSIC:
