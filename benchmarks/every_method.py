@@ -6,6 +6,7 @@
     python benchmarks/every_method.py cost                  # seconds and network passes of an epoch, over those of CE
     … --part 0/2     only every second missing run: two processes, one core each
     … --only ce,elr  these methods alone
+    … --settings "sym 50 %,pair 40 %"    these columns alone
 
 On digits every method trains for 60 epochs, those of two networks with MixMatch steps for 20. On features all have
 the same number of network passes, that of PARS' 20 epochs (a forward with backward is one, a forward alone a third):
@@ -205,6 +206,7 @@ def main() -> None:
     parser.add_argument("--root")
     parser.add_argument("--part", default="0/1")
     parser.add_argument("--only", help="method names, separated by commas")
+    parser.add_argument("--settings", help="columns of the table, separated by commas")
     parser.add_argument("--rounds", type=int, default=1, help="of cost: how often each is measured")
     parser.add_argument("--show", action="store_true", help="only print what is there")
     options = parser.parse_args()
@@ -219,7 +221,14 @@ def main() -> None:
     if not options.show:
         have = {(line["setting"], line["row"], line["seed"]) for line in done(path)}
         cells = {"digits": digits, "features": features, "pixels": pixels}[options.table]()
-        wanted = [cell for cell in cells if cell.row in only and (cell.setting, cell.row, cell.seed) not in have]
+        columns = set((options.settings or "").split(",")) - {""}
+        wanted = [
+            cell
+            for cell in cells
+            if cell.row in only
+            and (not columns or cell.setting in columns)
+            and (cell.setting, cell.row, cell.seed) not in have
+        ]
         for cell in wanted[part::parts]:
             if cell.method in CLASSIC:
                 line = fit_cell(cell, options.features, options.root)

@@ -35,7 +35,7 @@ from pars.method_api import (
     third_party,
 )
 from pars.methods.parts.class_balance import has_several_classes
-from pars.methods.parts.label_guessing import guess_labels, refine_labels
+from pars.methods.parts.label_guessing import co_guess, refine_labels
 from pars.methods.parts.loss_mixture import fit_gaussian_mixture, min_max_normalize
 from pars.methods.parts.mixing import mixmatch
 from pars.methods.parts.targets import entropy
@@ -155,7 +155,6 @@ class DivideMix(Method):
         for own in (0, 1):
             net, peer, number = step.nets[own], step.nets[1 - own], own + 1
             x, u = step.batches[LABELED[own]], step.batches.get(UNLABELED[own])
-            # Its own predictions normalize by the batch, as in training; the peer answers as in evaluation.
             own_logits = [net.predict(view) for view in self.views(x, self.guess_view)]
             targets = refine_labels(x.labels, step.state[CLEAN[1 - own]][x.rows], own_logits, self.T)
             step.selections[f"labeled_{number}"] = Selection(
@@ -163,8 +162,7 @@ class DivideMix(Method):
             )
             guesses = targets[:0]
             if u is not None:
-                views = self.views(u, self.guess_view)
-                guesses = guess_labels([f(view) for f in (net.predict, peer.evaluate) for view in views], self.T)
+                guesses = co_guess(net, peer, self.views(u, self.guess_view), self.T)
                 step.selections[f"guessed_{number}"] = Selection(
                     u, guesses.argmax(dim=1), torch.zeros_like(u.rows, dtype=torch.bool)
                 )

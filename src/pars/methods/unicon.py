@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from pars.lazy import F, nn, torch
-from pars.losses import class_balance, cross_entropy, reduce
+from pars.losses import cross_entropy, reduce
 from pars.method_api import (
     Batch,
     Cited,
@@ -31,7 +31,7 @@ from pars.method_api import (
     ours,
 )
 from pars.methods.parts.class_balance import smallest_of_each_class
-from pars.methods.parts.label_guessing import guess_labels, refine_labels
+from pars.methods.parts.label_guessing import co_guess, refine_labels
 from pars.methods.parts.mixing import mixmatch
 from pars.methods.parts.targets import entropy, mean_softmax
 
@@ -142,17 +142,15 @@ class UNICON(Method):
         divergence = step.state["divergence"][x.rows]
         w = torch.where(divergence < self.d_refine, 1.0, 1 - divergence)  # weight of the given label
         refined = refine_labels(x.labels, w, own, self.T)
-        weak = [u.view("weak", index) for index in range(2)]
-        guessed = guess_labels([*map(net.predict, weak), *map(peer.evaluate, weak)], self.T)
+        guessed = co_guess(net, peer, [u.view("weak", index) for index in range(2)], self.T)
         step.selections["trusted"] = Selection(x, refined.argmax(dim=1), step.state["trusted"][x.rows])
         step.selections["guessed"] = Selection(u, guessed.argmax(dim=1), step.state["trusted"][u.rows])
         strong_x, strong_u = ([batch.view("strong", index) for index in range(2)] for batch in (x, u))
         matched = mixmatch(step, net, strong_x, refined, strong_u, guessed, alpha=self.alpha)
-        h = reduce.mean_probabilities(matched.logits.float().softmax(dim=1))
         losses = {
             "trusted": matched.cross_entropy(),
             "guessed": self.guess_weight(step) * matched.squared_error(),
-            "balance": class_balance(h),
+            "balance": matched.class_balance(),
         }
         if self.lambda_c:
             (first, second), _ = net.with_features(*strong_u)
