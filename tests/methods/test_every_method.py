@@ -70,7 +70,9 @@ def test_stopped_and_resumed_it_ends_in_the_same_bytes(name: str, tmp_path: Path
     whole = trainer_of(name, folder=tmp_path / "whole", callback=seen)
     whole.run()
     steps = whole.steps
-    assert {key.split(".")[1] for key in whole.tensors() if key.startswith("raw.")} == {*map(str, range(len(whole.nets)))}
+    assert {key.split(".")[1] for key in whole.tensors() if key.startswith("raw.")} == {
+        *map(str, range(len(whole.nets)))
+    }
     stages = [line["stage"] for line in seen.lines]
     first = [stages.index(stage) for stage in dict.fromkeys(stages)]
     # In the middle of the first epoch of each stage, in the run's last epoch, and after an epoch's last step.

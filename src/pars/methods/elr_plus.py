@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pars.lazy import F, torch
 from pars.losses import cross_entropy, reduce
-from pars.method_api import Batch, Draw, Entry, Losses, Method, Recipe, Setting, Stage, State, Step, Task, code
+from pars.method_api import Batch, Draw, Entry, Losses, Method, Recipe, Setting, Stage, State, Step, Task, code, ours
 from pars.methods.elr import early_learning
 from pars.methods.parts.mixing import draw_mix
 from pars.methods.parts.targets import one_hot
@@ -89,6 +89,8 @@ class ELRPlus(Method):
 def published(setting: Setting) -> Recipe:
     if setting.data == "small":
         return Recipe(ELRPlus)
+    if setting.data == "clothing1m":
+        return published_clothing1m()
     hundred = setting.data == "cifar100"
     epochs, drop = (250, 200) if hundred else (200, 150)
     beta, weight = (0.9, 7.0) if hundred else (0.9, 1.0) if setting.asymmetric else (0.7, 3.0)
@@ -113,6 +115,26 @@ def published(setting: Setting) -> Recipe:
             "gamma": code(0.1),
             "ema": code(0.997),
             "ema_growth": code(ramp),
+        },
+    )
+
+
+def published_clothing1m() -> Recipe:
+    return Recipe(
+        ELRPlus,
+        method={"beta": code(0.7), "weight": code(3.0), "ramp": code(0.0), "weigh_labels": code(False)},
+        train={
+            "epochs": code(15),
+            "steps_per_epoch": code(3000),
+            "batch_size": code(64),
+            "lr": code(0.002),
+            "momentum": code(0.9),
+            "weight_decay": code(1e-3),
+            "schedule": code("steps"),
+            "milestones": code((7 / 15,)),
+            "gamma": code(0.1),
+            "ema": code(0.9999),
+            "ema_ramp": ours(True),  # published: at most 1 - 1/(t + 1)
         },
     )
 

@@ -142,6 +142,8 @@ def published(setting: Setting) -> Recipe:
     """From a digest of the paper, which has no public code; draws, batch and finish are those of NLNL's code."""
     if setting.data == "small":
         return Recipe(JNPL, method={"nl_share": ours(0.5)})  # chosen by held-out labels: small_settings.py
+    if setting.data == "clothing1m":
+        return published_clothing1m()
     return Recipe(
         JNPL,
         method={
@@ -160,6 +162,21 @@ def published(setting: Setting) -> Recipe:
             "momentum": third_party(0.9),
             "weight_decay": third_party(1e-4),
             "batch_size": ours(128),
+        },
+    )
+
+
+def published_clothing1m() -> Recipe:
+    """A learning rate and its drop are all that the digest has."""
+    return Recipe(
+        JNPL,
+        method={"weight": third_party(0.01), "N": third_party(3), "ln_neg": ours(1), "lengths": ours((40, 20, 20))},
+        train={
+            "epochs": ours(80),
+            "lr": third_party(1e-3),
+            "schedule": third_party("steps"),
+            "milestones": third_party((30 / 40,)),  # of joint learning
+            "gamma": third_party(0.1),
         },
     )
 

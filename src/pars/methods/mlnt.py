@@ -22,6 +22,7 @@ from pars.method_api import (
     Step,
     Task,
     batch_statistics,
+    code,
     epochs_of,
     ours,
     third_party,
@@ -203,6 +204,8 @@ def published(setting: Setting) -> Recipe:
     """
     if setting.data == "small":
         return Recipe(MLNT, method={"eta": ours(20.0)})
+    if setting.data == "clothing1m":
+        return published_clothing1m()
     pretrain, meta = 20, 120
     return Recipe(
         MLNT,
@@ -226,6 +229,34 @@ def published(setting: Setting) -> Recipe:
             "gamma": third_party(0.1),
             "ema": third_party(0.999),
             "ema_ramp": ours(True),  # published: 0.99 for 20 epochs; the ramp is there after 2, at 0.999 after 23
+        },
+    )
+
+
+def published_clothing1m() -> Recipe:
+    """One epoch, after three of cross-entropy; the paper's further iterations are not run."""
+    pretrain, steps = 3, 1_000_000 // 32
+    return Recipe(
+        MLNT,
+        method={
+            "a": code(0.02),
+            "M": code(10),
+            "rho": code(0.5),
+            "eta": code(1.0),
+            "neighbors": code(10),
+            "start": code(500 / steps),
+            "ramp": code(2000 / steps),
+            "pretrain": code(pretrain),
+        },
+        train={
+            "epochs": code(pretrain + 1),
+            "lr": code(8e-4),
+            "momentum": code(0.9),
+            "weight_decay": code(1e-3),
+            "batch_size": code(32),
+            "steps_per_epoch": code(steps),
+            "ema": code(0.999),
+            "ema_ramp": ours(True),
         },
     )
 

@@ -215,6 +215,8 @@ def guess_weight(setting: Setting) -> Cited:
 def published_cs(setting: Setting) -> Recipe:
     if setting.data == "small":
         return Recipe(PES, method={"semi": ours(False)})
+    if setting.data == "clothing1m":
+        return published_clothing1m()
     return Recipe(
         PES,
         method={
@@ -233,6 +235,20 @@ def published_cs(setting: Setting) -> Recipe:
             "schedule": code("steps"),
             "milestones": code((105 / 205, 155 / 205)),
             "gamma": code(0.1),
+        },
+    )
+
+
+def published_clothing1m() -> Recipe:
+    """Its code trains two networks, of which this is one."""
+    return Recipe(
+        PES,
+        method={"semi": code(False), "T1": code(3), "T2": code(7), "refine_lr": code(5e-6), "frozen_head": code(True)},
+        train={
+            "epochs": code(5 + 7),  # those of the last layer are not counted there
+            "batch_size": code(64),
+            "lr": code(0.005),
+            "weight_decay": code(1e-3),
         },
     )
 
