@@ -38,6 +38,7 @@ from pars.methods.parts.class_balance import has_several_classes
 from pars.methods.parts.label_guessing import co_guess, refine_labels
 from pars.methods.parts.loss_mixture import fit_gaussian_mixture, min_max_normalize
 from pars.methods.parts.mixing import mixmatch
+from pars.methods.parts.ramps import linear_ramp
 from pars.methods.parts.targets import entropy
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ class DivideMix(Method):
 
     def main_step(self, step: Step) -> Losses:
         losses: dict[str, Tensor] = {}
-        weight = self.lambda_u * (min(1.0, step.stage_progress / self.ramp) if self.ramp else 1.0)
+        weight = self.lambda_u * linear_ramp(step.stage_progress, self.ramp)
         for own in (0, 1):
             net, peer, number = step.nets[own], step.nets[1 - own], own + 1
             x, u = step.batches[LABELED[own]], step.batches.get(UNLABELED[own])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -12,6 +11,7 @@ from pars.losses import cross_entropy, reduce
 from pars.method_api import Batch, Draw, Entry, Losses, Method, Recipe, Setting, Stage, State, Step, Task, code, ours
 from pars.methods.elr import early_learning
 from pars.methods.parts.mixing import draw_mix
+from pars.methods.parts.ramps import sigmoid_ramp
 from pars.methods.parts.targets import one_hot
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ class ELRPlus(Method):
         losses = {f"ce_{number}": reduce.mean(cross_entropy(logits, labels))}
         if self.weight:
             p = logits.float().softmax(dim=1).clamp(self.floor, 1 - self.floor)
-            losses[f"elr_{number}"] = self.weight * self.growth(step) * reduce.mean(early_learning(q, p))
+            weight = self.weight * sigmoid_ramp(step.progress, self.ramp)
+            losses[f"elr_{number}"] = weight * reduce.mean(early_learning(q, p))
         return losses
 
     def update_targets(self, targets: Tensor, batch: Batch, logits: Tensor) -> Tensor:
@@ -77,10 +78,6 @@ class ELRPlus(Method):
         t = self.beta * targets[batch.rows] + (1 - self.beta) * logits.float().softmax(dim=1)
         targets[batch.rows] = t
         return t
-
-    def growth(self, step: Step) -> float:
-        u = min(1.0, step.progress / self.ramp) if self.ramp else 1.0
-        return math.exp(-5 * (1 - u) ** 2)
 
     def evidence(self, state: State) -> Mapping[str, Tensor]:
         return {"targets": (state["targets_1"] + state["targets_2"]) / 2}

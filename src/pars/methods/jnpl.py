@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from pars.lazy import torch
@@ -19,7 +18,6 @@ from pars.method_api import (
     State,
     Step,
     Task,
-    epochs_of,
     ours,
     third_party,
 )
@@ -54,15 +52,11 @@ class JNPL(Method):
         super().__post_init__()
         self.require_weights("weight")
         self.require(0 <= self.N <= 10, "N", "a number from 0 to 10")
-        self.require(self.ln_neg is None or 1 <= self.ln_neg <= 1000, "ln_neg", "a number of draws from 1 to 1000")
         self.require_shares("gamma", "nl_share")
-        right = len(self.lengths) == 3 and min(self.lengths) >= 0 and 0 < sum(self.lengths) < float("inf")
-        self.require(right, "lengths", "three numbers of at least 0, not all 0")
-        self.require(self.lr2 is None or 0 < self.lr2 <= 1e6, "lr2", "a learning rate above 0")
+        selected_labels.check_settings(self, ln_neg=self.ln_neg, lengths=self.lengths, stages=3, lr2=self.lr2)
 
     def stages(self, task: Task) -> tuple[Stage, ...]:
-        ends = [epochs_of(end / sum(self.lengths), task.epochs, name="lengths") for end in accumulate(self.lengths)]
-        joint, first, second = (end - start for start, end in pairwise([0, *ends]))
+        joint, first, second = selected_labels.split_epochs(self.lengths, task.epochs)
         return (
             Stage("joint", joint, self.joint_step, own_curve=True),
             *selected_labels.finish((first, second), threshold=self.gamma, lr=self.lr2),

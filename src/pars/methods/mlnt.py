@@ -27,6 +27,7 @@ from pars.method_api import (
     ours,
     third_party,
 )
+from pars.methods.parts.ramps import sigmoid_ramp
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -90,8 +91,8 @@ class MLNT(Method):
         if self.eta and step.stage_progress >= self.start:
             teacher = step.net.teacher(step.batch.weak).float().softmax(dim=1)
             step.record_selection("agrees", step.batch, logits, teacher.argmax(dim=1) == step.batch.labels)
-            u = min(1.0, step.stage_progress / self.ramp) if self.ramp else 1.0
-            losses["meta"] = self.eta * math.exp(-5 * (1 - u) ** 2) * self.disagreement(step, teacher)
+            weight = self.eta * sigmoid_ramp(step.stage_progress, self.ramp)
+            losses["meta"] = weight * self.disagreement(step, teacher)
         return losses
 
     def disagreement(self, step: Step, teacher: Tensor) -> Tensor:

@@ -32,6 +32,7 @@ from pars.method_api import (
 from pars.methods.parts.class_balance import has_several_classes
 from pars.methods.parts.label_guessing import guess_labels
 from pars.methods.parts.mixing import mixmatch
+from pars.methods.parts.ramps import linear_ramp
 from pars.methods.parts.targets import mean_softmax, one_hot
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class PES(Method):
             guesses,
             alpha=self.alpha if step.progress < 0.5 else self.late_alpha,
         )
-        weight = self.lambda_u * min(1.0, step.stage_progress / self.ramp if self.ramp else 1.0)
+        weight = self.lambda_u * linear_ramp(step.stage_progress, self.ramp)
         return {
             "confident": matched.cross_entropy(step.state["class_weights"]),
             "guessed": weight * matched.squared_error(),

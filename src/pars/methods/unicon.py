@@ -33,6 +33,7 @@ from pars.method_api import (
 from pars.methods.parts.class_balance import smallest_of_each_class
 from pars.methods.parts.label_guessing import co_guess, refine_labels
 from pars.methods.parts.mixing import mixmatch
+from pars.methods.parts.ramps import linear_ramp
 from pars.methods.parts.targets import entropy, mean_softmax
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class UNICON(Method):
         return losses
 
     def guess_weight(self, step: Step) -> float:
-        return self.lambda_u * min(1.0, step.stage_progress / self.ramp if self.ramp else 1.0)
+        return self.lambda_u * linear_ramp(step.stage_progress, self.ramp)
 
     def evidence(self, state: State) -> Mapping[str, Tensor]:
         return {"divergence": state["divergence"], "trusted": state["trusted"]}
