@@ -72,11 +72,13 @@ def features() -> Iterator[Cell]:
 
 
 def pixels() -> Iterator[Cell]:
-    """Methods of two networks against cross-entropy, with the network passes of PARS in the same preset."""
-    for name in ("ce", "dividemix", "elr+", "augdesc-ws-waw", "unicon"):
-        epochs = 40 if name == "ce" else epochs_of(name, PASSES_FROM_PIXELS, "cifar10-small", 40)
-        length = {"train": {"epochs": epochs, "evaluate_every": 8}}
+    """Methods of two networks against cross-entropy: the preset's epochs, and DivideMix with PARS' network passes."""
+    for name in ("ce", "elr+", "dividemix", "augdesc-ws-waw", "unicon"):
+        length = {"train": {"epochs": 40, "evaluate_every": 8}}
         yield Cell("sym 50 %", name, "cifar10-small", symmetric(0.5), name, 0, length)
+    name = "dividemix"
+    length = {"train": {"epochs": epochs_of(name, PASSES_FROM_PIXELS, "cifar10-small", 40), "evaluate_every": 8}}
+    yield Cell("sym 50 %", f"{name}, equal passes", "cifar10-small", symmetric(0.5), name, 0, length)
 
 
 def fit_cell(cell: Cell, features: Path | None, root: str | None) -> dict[str, Any]:
@@ -180,7 +182,7 @@ def epoch_of(name: str, data: Dataset) -> tuple[float, float]:
     return clock.costliest()
 
 
-def show(path: Path) -> None:
+def table(path: Path) -> str:
     """Mean of the last epoch's averaged weights over seeds; best first, by the first setting."""
     lines = done(path)
     settings = list(dict.fromkeys(line["setting"] for line in lines))
@@ -189,14 +191,16 @@ def show(path: Path) -> None:
         last = [line["last"] for line in lines if (line["row"], line["setting"]) == (row, setting)]
         return statistics.fmean(last) if last else None
 
-    rows = sorted({line["row"] for line in lines}, key=lambda row: -(mean(row, settings[0]) or 0))
-    print(f"\n| method | networks | epochs | {' | '.join(settings)} |\n|---|---|---|{'---|' * len(settings)}")
+    rows = sorted({line["row"] for line in lines}, key=lambda row: (-(mean(row, settings[0]) or 0), row))
+    out = [f"| method | networks | epochs | {' | '.join(settings)} |", f"|---|---|---|{'---|' * len(settings)}"]
     for row in rows:
         epochs = {line["changes"].get("train", {}).get("epochs", 60) for line in lines if line["row"] == row}
-        length = "–" if row in CLASSIC else "/".join(map(str, sorted(epochs)))
+        (method,) = {line["method"] for line in lines if line["row"] == row}
+        length = "–" if method in CLASSIC else "/".join(map(str, sorted(epochs)))
         texts = ["–" if (value := mean(row, setting)) is None else f"{value:.1f}" for setting in settings]
-        networks = 0 if row in CLASSIC else by_name(row).networks
-        print(f"| `{row}` | {networks} | {length} | {' | '.join(texts)} |")
+        networks = 0 if method in CLASSIC else by_name(method).networks
+        out.append(f"| `{row}` | {networks} | {length} | {' | '.join(texts)} |")
+    return "\n".join(out)
 
 
 def main() -> None:
@@ -225,7 +229,7 @@ def main() -> None:
         wanted = [
             cell
             for cell in cells
-            if cell.row in only
+            if cell.method in only
             and (not columns or cell.setting in columns)
             and (cell.setting, cell.row, cell.seed) not in have
         ]
@@ -238,7 +242,7 @@ def main() -> None:
             with path.open("a") as file:
                 file.write(json.dumps(line) + "\n")
             print(f"{cell.setting}, {cell.row}, seed {cell.seed}: {line['last']:.2f} %", flush=True)
-    show(path)
+    print(f"\n{table(path)}")
 
 
 if __name__ == "__main__":
