@@ -28,6 +28,7 @@ from pars.fit_folder import AUDIT, CONTENT, JOB, PLAIN, RESULT, ROBUST, ROWS
 from pars.fitting.prediction import Predictor
 from pars.fitting.result import FitResult, gain, noise_corrected
 from pars.fitting.rows import read_rows
+from pars.fitting.simpler import LINEAR, better_linear
 from pars.fitting.training import ClassicTraining, Training, choose_config, epochs_for_flop, no_progress
 from pars.run import Classifier
 from pars.run_files import FILES, check_files
@@ -171,7 +172,7 @@ def fit_table(
     test = table.test if test is None else test
     dataset, preprocessor = _dataset(table, test, settings, out, progress, log or _warn)
     show: Progress = show_progress if progress else no_progress
-    robust, held_out = _train_robust(dataset, settings, None if out is None else out / ROBUST, show)
+    robust, held_out = _train_robust(dataset, settings, None if out is None else out / ROBUST, show, log or _warn)
     plain = None
     if settings.baseline:
         plain = _train_plain(robust, settings, None if out is None else out / PLAIN, show)
@@ -307,9 +308,12 @@ def is_function_name(encoder: Any) -> bool:
 
 
 def _train_robust(
-    dataset: Dataset, settings: FitSettings, folder: Path | None, progress: Progress
+    dataset: Dataset, settings: FitSettings, folder: Path | None, progress: Progress, log: Log
 ) -> tuple[Training | ClassicTraining, npt.NDArray[np.bool_]]:
-    """The method with automatic settings, and the rows [n] held out: some, however few rows there are."""
+    """The method with automatic settings, and the rows [n] held out: some, however few rows there are.
+
+    In place of PARS, logistic regression where it is clearly better on them; then the folder holds both.
+    """
     classic = settings.method in CLASSIC
     if folder is not None and RunFolder(folder).config.exists():
         config = run.open_run(folder)[1]  # chosen when the fit was begun
@@ -338,6 +342,13 @@ def _train_robust(
         callback=progress(),
         title=settings.method,
     )
+    if settings.network == "auto":
+        found = None if folder is not None and is_classic_folder(folder) else better_linear(trained, dataset, loaded)
+        if found is not None:
+            log(found)
+        if found is not None or (folder is not None and is_classic_folder(folder)):
+            settings = replace(settings, method=LINEAR)
+            return _fit_classic(dataset, settings, loaded.held_out, folder), loaded.held_out
     return Training(dataset, trained, trials, loaded), loaded.held_out
 
 
@@ -359,9 +370,13 @@ def _train_plain(
     """Cross-entropy on the same rows, for as many epochs as cost what the robust method did if it is a network."""
     network = settings.network if isinstance(robust, Training) else "auto"
     params = {**DEFAULTS, "method": "ce", "device": settings.device, "network": network}
-    (config,) = autoconfig.configurations(params, robust.dataset, settings.seed, least_held_out=LEAST_HELD_OUT).values()
+    configs = autoconfig.configurations(params, robust.dataset, settings.seed, least_held_out=LEAST_HELD_OUT)
+    *_, config = configs.values()
     if isinstance(robust, Training):
         loaded, source = robust.loaded, robust.trained.config.data
+        chosen = robust.trained.config  # the same network, regularized alike
+        train = replace(config.train, weight_decay=chosen.train.weight_decay)
+        config = replace(config, model=chosen.model, train=train)
         epochs = epochs_for_flop(config, loaded, robust.trained.result["flop"])
     else:
         loaded, epochs = run.load_training_data(config, robust.dataset), config.train.epochs
@@ -381,7 +396,7 @@ def _compare(
     robust: Training | ClassicTraining,
     plain: Training | None,
     held_out: npt.NDArray[np.bool_],
-    method: str,
+    asked: str,
     preprocessor: Preprocessor,
     content: Content,
     out: Path | None,
@@ -390,13 +405,14 @@ def _compare(
     dataset = robust.dataset
     labels, inputs, true = dataset.train.labels, dataset.train.inputs, dataset.train.true_labels
     model: Classifier | ClassicClassifier
+    method = asked
     if isinstance(robust, Training):
         model, result = robust.trained.classifier(), robust.trained.result
         selected = result.get("selected")
         if selected is not None and selected["epoch"] == result["epochs"]:
             selected = None
     else:
-        model, selected = robust.fit.classifier, None
+        model, selected, method = robust.fit.classifier, None, robust.fit.name
     models = [model] if plain is None else [model, plain.trained.classifier()]
     ours, *others = (model.predict_proba(inputs).argmax(dim=1).numpy() for model in models)
     report = robust.audit()
@@ -418,6 +434,7 @@ def _compare(
         clean = gain(ours[known], theirs[known], true[known])
     return FitResult(
         method=method,
+        replaced=None if method == asked else asked,
         classes=dataset.classes,
         predictor=Predictor(model, preprocessor),
         audit=report,
