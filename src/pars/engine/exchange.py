@@ -22,6 +22,7 @@ from torch import Tensor, distributed
 from pars.errors import UserError, one_line
 
 TIMEOUT = 30 * 60.0  # seconds; a process that is gone is noticed at once, this is for one that hangs
+AGAIN = "`pars resume`, or the same `pars encode`"
 _SLOT = 1 << 20  # bytes that a process can pass in one turn; larger tensors take several
 _SMALL = 1 << 14  # bytes up to which every process adds everything up by itself
 _LINE = 8  # numbers that the counters of one process take: as much as processors' cores read or write at a time
@@ -155,7 +156,7 @@ class SharedMemory:
                 continue
             ended = sorted(self._handles[handle] for handle, _ in self._ended.poll(0))
             if ended and self._counters[at] < turn:
-                raise UserError(f"rank {ended[0]} has ended, so training cannot go on; resume the run")
+                raise UserError(f"rank {ended[0]} has ended, so the others cannot go on; resume with {AGAIN}")
             if waited > TIMEOUT:
                 raise UserError(f"rank {at // _LINE} has not come to the same point in {TIMEOUT / 60:.0f} minutes")
             time.sleep(1e-4)
@@ -174,6 +175,6 @@ def _is_supported() -> bool:
 
 def _unreachable(error: RuntimeError) -> UserError:
     return UserError(
-        f"another process has ended or cannot be reached, so training cannot go on ({one_line(error)}); torchrun's "
-        "report names its rank; resume the run"
+        f"another process has ended or cannot be reached, so this one cannot go on ({one_line(error)}); torchrun's "
+        f"report names its rank; resume with {AGAIN}"
     )
