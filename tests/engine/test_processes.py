@@ -58,8 +58,9 @@ def test_two_processes_train_as_one(
     for key, tensor in alone[method].items():
         if key == "gradient.0" or key.startswith("loss.1."):
             assert (together[key] - tensor).norm() <= 1e-5 * tensor.norm(), f"{name}: {key}"
-        else:
-            atol = 1e-4 * max(1.0, float(tensor.abs().max())) if key.startswith("gradient.") else 3e-5
+        else:  # a gradient of 21 steps later is less certain than the weights that it is added to
+            later = key.startswith(("gradient.", "optimizer."))
+            atol = 1e-3 * max(1.0, float(tensor.abs().max())) if later else 1e-4
             torch.testing.assert_close(together[key], tensor, rtol=1e-4, atol=atol, msg=f"{name}: {key}")
 
 
