@@ -32,6 +32,7 @@ from pars.data.entries import entries, entry_table, kind_of_entries, table_of
 from pars.data.idx import fashion_mnist, idx_folder, is_idx_folder, read_idx
 from pars.data.images import IMAGE_SUFFIXES, UnreadablePicture, all_unreadable, image_file_shape, read_image
 from pars.data.load import load, load_rows
+from pars.data.picture_files import split_of
 from pars.data.preview import ImagePreview, Preview, Previews, RecordPreview, TextPreview
 from pars.data.subsets import Mask, holdout, labeled_rows, low_resource
 from pars.data.table import TABLES, Table, has_columns, read_columns, read_table
@@ -101,6 +102,7 @@ __all__ = [
     "read_idx",
     "read_image",
     "read_table",
+    "split_of",
     "standardize",
     "standardized",
     "table_of",

@@ -187,6 +187,19 @@ class Pack:
             file.seek(start)
             return file.read(stop - start)
 
+    def places(self, rows: npt.NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
+        """Where the bytes of rows are in data.bin: (start, length)."""
+        starts, stops = self.offsets[rows], self.offsets[rows + 1]
+        return tuple(zip(starts.tolist(), (stops - starts).tolist(), strict=True))
+
+    def where(self, row: int) -> str:
+        """A row's place, for messages."""
+        return f"{self.data}: row {row} ({self.id(row)})"
+
+    def checksum(self) -> str:
+        """Of the checksums of data.bin; no picture is read."""
+        return json.dumps(self.checksums)
+
     def id(self, row: int) -> str:
         """What a person calls a row; looked up in the file, for messages."""
         with (self.folder / ROWS).open(encoding="utf-8", newline="") as file:
