@@ -5,6 +5,8 @@ from pars.data.checked_labels import CheckedLabels, checked_labels_csv, read_che
 from pars.data.cifar import cifar10, cifar100
 from pars.data.cifar_n import human_labels
 from pars.data.class_labels import check_class_names, label_column
+from pars.data.clothing1m import MEAN, STD, clothing1m, is_clothing1m
+from pars.data.clothing1m import pictures as clothing1m_pictures
 from pars.data.column_encoder import ColumnEncoder
 from pars.data.columns import Columns, column_texts, frame_columns, is_frame, is_free_text
 from pars.data.config import NAMES, DataConfig, data_root
@@ -38,8 +40,11 @@ from pars.data.subsets import Mask, holdout, labeled_rows, low_resource
 from pars.data.table import TABLES, Table, has_columns, read_columns, read_table
 from pars.missing import is_missing
 
+CLOTHING1M_STATISTICS = (MEAN, STD)
+
 __all__ = [
     "CHECKED",
+    "CLOTHING1M_STATISTICS",
     "DROPPED",
     "IMAGE_SUFFIXES",
     "NAMES",
@@ -74,6 +79,8 @@ __all__ = [
     "checked_labels_csv",
     "cifar10",
     "cifar100",
+    "clothing1m",
+    "clothing1m_pictures",
     "column_statistics",
     "column_texts",
     "data_root",
@@ -87,6 +94,7 @@ __all__ = [
     "human_labels",
     "idx_folder",
     "image_file_shape",
+    "is_clothing1m",
     "is_frame",
     "is_free_text",
     "is_idx_folder",

@@ -20,7 +20,7 @@ class DataConfig:
 
     name: str = "digits"
     """digits, fashion-mnist, cifar10, cifar100, or a path: an .npz file, a folder of .npy or of idx files, a pack,
-    a folder of pictures class/name.jpg, or a table with a column of their paths."""
+    a folder of pictures class/name.jpg, a table with a column of their paths, or the folder of Clothing1M."""
     root: str | None = None
     """Folder that holds published data sets; default: $PARS_DATA, else ~/.cache/pars."""
     test: str | None = None

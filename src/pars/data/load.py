@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from pars.data.arrays import array_rows, arrays
 from pars.data.cifar import cifar10, cifar100
+from pars.data.clothing1m import clothing1m, is_clothing1m
 from pars.data.config import NAMES, PICTURE_OPTIONS, DataConfig, data_root
-from pars.data.dataset import Dataset, Inputs, Labels, Split, check_split
+from pars.data.dataset import TRUSTED, UNCHECKED, Dataset, Inputs, Labels, Split, check_split
 from pars.data.digits import digits
 from pars.data.disk_images import DiskImages
 from pars.data.idx import fashion_mnist, idx_folder, is_idx_folder
@@ -63,9 +64,9 @@ def load_rows(
     """
     if source not in NAMES and not is_idx_folder(expanded(source)):
         path = _existing(source)
-        if not is_pack(path):
+        if not is_pack(path) and not is_clothing1m(path):
             return array_rows(path, split, classes, labels=labels)
-        found = packed(path)
+        found = packed(path) if is_pack(path) else clothing1m(path)
         if classes is not None and classes != found.classes:
             raise UserError(f"{path} has the classes {', '.join(found.classes)}, expected {', '.join(classes)}")
         return found.train if split == "train" or found.test is None else found.test
@@ -80,8 +81,11 @@ def _source(config: DataConfig) -> Dataset:
     if name not in NAMES:
         path = _existing(name)
         if is_pack(path):
-            _refuse(config, ("test", "image_column", "label_column"), f"{path} is a pack")
+            _refuse(config, PICTURE_OPTIONS[:3], f"{path} is a pack")
             return packed(path, side=config.side, skip_unreadable=config.skip_unreadable)
+        if is_clothing1m(path):
+            _refuse(config, PICTURE_OPTIONS[:3], f"{path} is Clothing1M, which has lists of its own")
+            return clothing1m(path, side=config.side, skip_unreadable=config.skip_unreadable)
         if not is_idx_folder(path) and is_picture_source(path, config.image_column):
             return from_files(
                 path,
@@ -111,7 +115,7 @@ def _refuse(config: DataConfig, options: Sequence[str], why: str) -> None:
 
 
 def packed(path: Path, *, side: int | None = None, skip_unreadable: bool = False) -> Dataset:
-    """The pictures of a pack, which stay on disk, at its side; mean and deviation are of at most 1 000 of them."""
+    """The pictures of a pack, which stay on disk. Rows of its split "validation" are TRUSTED: held out."""
     pack = open_pack(path)
     rows = [np.flatnonzero(~pack.test), np.flatnonzero(pack.test)]
     if not len(rows[0]):
@@ -119,11 +123,12 @@ def packed(path: Path, *, side: int | None = None, skip_unreadable: bool = False
 
     def split(part: npt.NDArray[np.int64], true_labels: Labels | None) -> Split:
         images = cast("Inputs", DiskImages(pack, part, side or pack.side))
-        found = Split(images, pack.labels[part], true_labels)
+        checked = np.where(pack.validation[part], TRUSTED, UNCHECKED).astype(np.int8) if pack.validation.any() else None
+        found = Split(images, pack.labels[part], true_labels, checked=checked)
         return readable(found, str(path)) if skip_unreadable else found
 
     train, test = split(rows[0], None), split(rows[1], pack.labels[rows[1]]) if len(rows[1]) else None
-    return disk_dataset(path.name, train, test, pack.classes)
+    return disk_dataset(path.name, train, test, pack.classes, pack.statistics)
 
 
 def _existing(name: str) -> Path:

@@ -150,7 +150,8 @@ def is_raw(source: str) -> bool:
     if source in data.NAMES or not path.exists():
         return False
     if path.is_dir():
-        return not data.is_idx_folder(path) and not any(path.glob("*.npy"))
+        is_read_whole = data.is_idx_folder(path) or data.is_clothing1m(path)
+        return not is_read_whole and not any(path.glob("*.npy"))
     return path.suffix.lower() in data.TABLES
 
 
