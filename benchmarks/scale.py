@@ -52,14 +52,14 @@ def measured(made: Callable[[], Any], work: Callable[[Any], Any]) -> dict[str, f
 
 
 def probabilities(n: int, k: int) -> tuple[Any, Any]:
-    """Probabilities [n, K] in float32, and labels a fifth of which are wrong."""
+    """Probabilities [n, K] in float64, and labels a fifth of which are wrong."""
     rng = np.random.default_rng(0)
     true = rng.integers(k, size=n)
-    p = np.empty((n, k), dtype=np.float32)
+    p = np.empty((n, k))
     for start in range(0, n, step := max(1, 2**22 // k)):
         part = p[start : start + step]
-        rng.standard_exponential(out=part, dtype=np.float32)
-        part[np.arange(len(part)), true[start : start + step]] += 2 * k * rng.random(len(part))
+        rng.standard_exponential(out=part)
+        part[np.arange(len(part)), true[start : start + step]] += k * rng.random(len(part))
         part /= part.sum(axis=1, keepdims=True)
     return p, np.where(rng.random(n) < 0.2, rng.integers(k, size=n), true)
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,7 +21,8 @@ from pars.errors import UserError
 from pars.method_api import Batch, Draw, Network, Pass, State, Sweep, ViewName, features_of, head_of
 
 Rows = npt.NDArray[np.int64]
-EVALUATION_BATCH = 512  # rows of a batch in passes without a gradient
+EVALUATION_BATCH = 512  # rows of a batch in passes without a gradient, and
+EVALUATION_VALUES = 2**24  # at most so many numbers: 64 MB
 # Two streams of batches keep the names they had when committed results were computed: others would change every draw.
 STREAMS = {"labeled": "labelled", "unlabeled": "more"}
 
@@ -143,6 +144,15 @@ def lay_out(labeled: Rows, every: Rows, config: TrainConfig, seed: int, labels: 
     return Layout(labeled, every, config.steps_per_epoch * size, config.steps_per_epoch, seed, by_class)
 
 
+def evaluation_batch(shape: Sequence[int]) -> int:
+    """Rows of a batch without a gradient, of inputs of this shape.
+
+    >>> evaluation_batch((3, 32, 32)), evaluation_batch((3, 256, 256))
+    (512, 85)
+    """
+    return max(1, min(EVALUATION_BATCH, EVALUATION_VALUES // math.prod(shape)))
+
+
 class Feed:
     """The training rows on the device, and views of them.
 
@@ -188,7 +198,7 @@ class Feed:
             was_training = module.training
             module.eval()
             try:
-                for number, part in enumerate(torch.split(rows, EVALUATION_BATCH)):
+                for number, part in enumerate(torch.split(rows, evaluation_batch(self.inputs.shape[1:]))):
                     inputs = (
                         self.views.plain(self.inputs[part])
                         if view == "plain"
