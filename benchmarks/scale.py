@@ -150,10 +150,13 @@ def main() -> None:
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("case", choices=("score", "neighbors", "fit", "packs"))
+    parser.add_argument("--classes", type=int, nargs="+", help="score: only these numbers of classes")
     parser.add_argument("--rows", type=int, nargs="+", help="fit, neighbors: other numbers of rows")
     options = parser.parse_args()
     if options.case == "score":
         for n, k in SCORES:
+            if options.classes and k not in options.classes:
+                continue
             for part in (4, 2, 1):
                 line = child("score", n // part, k)
                 ratio = round(line["peak_mb"] / line["input_mb"], 2)

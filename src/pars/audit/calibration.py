@@ -13,7 +13,7 @@ Integers = npt.NDArray[np.int64]
 FLOOR = 1e-6  # of a probability; smaller ones carry no information, and are zero in float16
 FITTED_ROWS = 20_000  # enough for a temperature: more rows would not change its second digit
 FITTED_CELLS = 2**22  # rows times classes: fewer rows where there are thousands of classes
-CELLS = 2**21  # probabilities in memory at a time
+CELLS = 2**19  # probabilities in memory at a time: 4 MB, several times
 PRIOR_ROWS = 5.0  # strength of the prior that pulls the mean of a class to that of all classes
 GOLDEN = (5**0.5 - 1) / 2
 

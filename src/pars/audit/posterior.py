@@ -32,6 +32,7 @@ import numpy.typing as npt
 
 from pars.audit.calibration import (
     CELLS,
+    FITTED_CELLS,
     FITTED_ROWS,
     Floats,
     Integers,
@@ -133,7 +134,7 @@ class _Rows:
         sure = rows[self.confident[rows]]
         if len(sure) < FEWEST_CONFIDENT:
             sure = rows
-        sure = subsample(sure, n_classes, max(FITTED_ROWS, 2 * CELLS // n_classes))
+        sure = subsample(sure, n_classes, max(FITTED_ROWS, FITTED_CELLS // n_classes))
         tau = CONFIDENT_TAU
         if sharpness < 1:
             some = subsample(rows, n_classes)
