@@ -151,13 +151,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("case", choices=("score", "neighbors", "fit", "packs"))
     parser.add_argument("--classes", type=int, nargs="+", help="score: only these numbers of classes")
+    parser.add_argument("--parts", type=int, nargs="+", default=(4, 2, 1), help="score: of the rows, divided by these")
     parser.add_argument("--rows", type=int, nargs="+", help="fit, neighbors: other numbers of rows")
     options = parser.parse_args()
     if options.case == "score":
         for n, k in SCORES:
             if options.classes and k not in options.classes:
                 continue
-            for part in (4, 2, 1):
+            for part in options.parts:
                 line = child("score", n // part, k)
                 ratio = round(line["peak_mb"] / line["input_mb"], 2)
                 add({"case": "audit.score", "rows": n // part, "classes": k, **line, "peak_ratio": ratio}, "score")

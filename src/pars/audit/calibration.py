@@ -32,9 +32,9 @@ def softmax(logits: Floats, tau: float) -> Floats:
     >>> softmax(np.log(np.array([[0.6, 0.4]])), 0.5).round(3)     # squares: 0.36 to 0.16
     array([[0.692, 0.308]])
     """
-    scaled = logits / tau
-    scaled -= scaled.max(axis=1, keepdims=True)
-    out: Floats = np.exp(scaled)
+    out: Floats = logits / tau
+    out -= out.max(axis=1, keepdims=True)
+    np.exp(out, out=out)
     out /= out.sum(axis=1, keepdims=True)
     return out
 

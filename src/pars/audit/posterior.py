@@ -123,7 +123,9 @@ class _Rows:
 
     def comparable(self, rows: slice | Integers) -> Floats:
         """Return log-probabilities of some rows less part of the thresholds of the classes."""
-        return self.calibrated[rows] - THRESHOLD_POWER * self.thresholds
+        out = self.calibrated[rows] if isinstance(rows, np.ndarray) else self.calibrated[rows].copy()
+        out -= THRESHOLD_POWER * self.thresholds
+        return out
 
     def fit(self, rows: Integers, sharpness: float, accuracy: float) -> tuple[NoiseModel, float]:
         """Return the noise model and the temperature of g, fitted to some labeled rows.
