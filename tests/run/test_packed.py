@@ -87,6 +87,7 @@ def test_a_run_folder_of_a_pack_is_evaluated_on_it(
     rows = data.load_rows(str(pack), split="test", classes=("a", "b", "c"))
     found = run.load_run(tmp_path / "run", device="cpu").predict_proba(rows.inputs)
     assert found.shape == (9, 3)
+    assert data.load_rows(str(pack), side=12).inputs.shape == (9, 3, 12, 12)
     with pytest.raises(UserError, match="has the classes a, b, c, expected a, b, d"):
         data.load_rows(str(pack), classes=("a", "b", "d"))
 

@@ -55,18 +55,20 @@ def load_rows(
     *,
     classes: tuple[str, ...] | None = None,
     labels: bool = True,
+    side: int | None = None,
     download: bool = True,
 ) -> Split:
     """Rows to predict on, by name or path; labels are -1 where there are none.
 
     Of a user's file, "test" means x_test where there is one, else x. `classes`: those of the run that predicts, so that
-    named labels get its numbers. Without `labels` those of a user's file are not looked at.
+    named labels get its numbers. Without `labels` those of a user's file are not looked at. `side`: of
+    pictures on disk, that of the run.
     """
     if source not in NAMES and not is_idx_folder(expanded(source)):
         path = _existing(source)
         if not is_pack(path) and not is_clothing1m(path):
             return array_rows(path, split, classes, labels=labels)
-        found = packed(path) if is_pack(path) else clothing1m(path)
+        found = packed(path, side=side) if is_pack(path) else clothing1m(path, side=side)
         if classes is not None and classes != found.classes:
             raise UserError(f"{path} has the classes {', '.join(found.classes)}, expected {', '.join(classes)}")
         return found.train if split == "train" or found.test is None else found.test

@@ -90,7 +90,9 @@ class Predictor:
         """
         classes = self.model.classes if labels else None
         if not is_raw(source):
-            split = data.load_rows(source, root=root, classes=classes, labels=labels)
+            shape = self.model.input_shape
+            side = shape[1] if len(shape) == 3 and self.preprocessor is None else None
+            split = data.load_rows(source, root=root, classes=classes, labels=labels, side=side)
             if self.preprocessor is None or split.inputs.ndim == 2:
                 return InputRows(split.inputs, split.labels)
             images = data.table_of(source, len(split), array=split.inputs)
