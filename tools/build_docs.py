@@ -22,12 +22,14 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("pars", "pars.audit", "pars.losses", "pars.noise", "pars.augment", "pars.data", "pars.encode",
             "pars.fitting", "pars.run", "pars.method_api", "pars.models", "pars.report", "pars.classic")  # fmt: skip
 TOPICS = {
-    "Start": ["README", "fit", "estimator", "audit", "pitfalls", "faq"],
-    "By kind of data": ["example-tables", "example-texts", "example-images", "encoders", "views"],
-    "Methods": ["method", "methods", "fast", "compare", "example-own_training_loop", "adding-a-method"],
+    "Start": ["README", "fit", "estimator", "audit", "review", "report", "pitfalls", "faq"],
+    "By kind of data": ["example-tables", "example-texts", "example-images", "encoders", "views", "fine-tuning",
+                        "large-data"],
+    "Methods": ["method", "methods", "fast", "compare", "protocol", "example-own_training_loop", "own-loop",
+                "adding-a-method", "processes"],
     "Coming from": ["from-cleanlab", "from-dividemix"],
     "Reference": ["architecture", "experiments", "versions", "CHANGELOG", "SECURITY", "CONTRIBUTING"],
-}
+}  # fmt: skip
 CONF = """
 project, author, html_title = "pars", "The pars authors", "pars"
 extensions, html_theme = ["myst_parser"], "furo"
@@ -52,7 +54,8 @@ def main() -> int:
 def write_pages(source: Path) -> None:
     (source / "method-pages").mkdir(parents=True)
     (source / "api").mkdir()
-    shutil.copytree(ROOT / "docs" / "figures", source / "figures")
+    for folder in ("figures", "images"):
+        shutil.copytree(ROOT / "docs" / folder, source / folder)
     for figure in (*(ROOT / "docs").glob("*.svg"), *(ROOT / "docs").glob("*.png")):
         shutil.copy(figure, source / figure.name)
     (source / "conf.py").write_text(CONF, encoding="utf-8")
@@ -155,7 +158,10 @@ def write_index(source: Path) -> None:
         "Train accurate classifiers when some of your labels are wrong, and find out which ones are.",
         "",
     ]
-    for topic, names in TOPICS.items():
+    topics = {topic: list(names) for topic, names in TOPICS.items()}
+    known = {name for names in topics.values() for name in names} | {"index"}
+    topics["Reference"] += sorted(page.stem for page in source.glob("*.md") if page.stem not in known)
+    for topic, names in topics.items():
         lines += [f"```{{toctree}}\n:caption: {topic}\n:maxdepth: 1\n", *names, "```", ""]
     for caption, pattern in (("Every method", "method-pages/*"), ("API", "api/*")):
         lines += [f"```{{toctree}}\n:caption: {caption}\n:maxdepth: 1\n:glob:\n\n{pattern}\n```", ""]

@@ -191,7 +191,7 @@ def trials(options: argparse.Namespace, first: int, kills: int) -> Iterator[dict
         while kills < options.kills and time.monotonic() - begun < 60 * options.minutes:
             kind = options.only[number % len(options.only)]
             if kind not in wholes:
-                for _ in range(2):  # the first is slower: it reads modules and data sets from disk
+                for _ in range(1 if kind == "bench" else 2):  # the first is slower: it reads data sets from disk
                     shutil.rmtree(out, ignore_errors=True)
                     ended = runner.run(kind, every[kind])
                     assert ended.code == 0, f"{kind} ends with {ended.code} undisturbed"

@@ -427,3 +427,15 @@ def test_without_a_baseline_one_run_is_trained_and_nothing_is_compared(
     both = one_document(capsys.readouterr().out)
     assert both["held_out"]["robust"] == alone["held_out_accuracy"]
     assert both["labels"] == alone["labels"]
+
+
+def test_a_table_of_row_numbers_says_which_columns_are_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "t.csv").write_text("n,label\n" + "".join(f"{row},{'ab'[row % 2]}\n" for row in range(60)))
+    said = refused(("fit", tmp_path / "t.csv", "--label", "label", "--out", tmp_path / "f"), tmp_path, capsys)
+    assert "no column is left to learn from: 'label' has labels or identifiers, 'n' numbers the rows" in said
+
+
+def test_an_audit_of_a_file_asks_for_a_folder(pets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "is not a run: expected a folder" in refused(("audit", pets), tmp_path, capsys)

@@ -273,14 +273,18 @@ def _features(columns: Columns, wanted: Sequence[str] | None, others: tuple[str 
                 f"{columns.source}: {both[0]!r} is a feature and a label or identifier; expected one of them"
             )
         return list(wanted)
-    left = []
+    left, numbered = [], []
     for name, column in columns.items():
         if name not in others:
             # 0, 1, 2, … or 1, 2, 3, …: row numbers, as pandas writes them, say nothing about a class.
             values = [as_text(value) for value in column]
             from_0, from_1 = (list(map(str, range(start, start + len(values)))) for start in (0, 1))
-            if len(values) < 2 or values not in (from_0, from_1):
-                left.append(name)
+            (numbered if len(values) > 1 and values in (from_0, from_1) else left).append(name)
     if not left:
-        raise UserError(f"{columns.source}: no column is left to learn from besides labels and identifiers")
+        because = [f"{name!r} has labels or identifiers" for name in others if name is not None]
+        because += [f"{name!r} numbers the rows" for name in numbered]
+        raise UserError(
+            f"{columns.source}: no column is left to learn from: {', '.join(because)}; expected features besides, or "
+            "their names (pars fit: --features)"
+        )
     return left
