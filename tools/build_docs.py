@@ -65,9 +65,8 @@ def main() -> int:
 
 def from_elsewhere(site: Path) -> list[str]:
     """What pages load from another host; links that readers follow may lead there."""
-    loaded = re.compile(
-        r'<(?:script|img|iframe|link(?! rel="(?:canonical|author)"))\b[^>]*(?:src|href)="(https?:[^"]+)"'
-    )
+    tag = r'<(?:script|img|iframe|link(?! rel="(?:canonical|author)"))'
+    loaded = re.compile(tag + r'\b[^>]*(?:src|href)="(https?:[^"]+)"')
     return [f"{page}: {url}" for page in sorted(site.rglob("*.html")) for url in loaded.findall(page.read_text())]
 
 
