@@ -82,7 +82,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def _write_into(path: Path, write: Callable[[Path], object]) -> None:
-    """Through a file elsewhere: writers of pictures and tensors want one they can go back in."""
+    """Through a file elsewhere: writers of images and tensors want one they can go back in."""
     with tempfile.TemporaryDirectory() as folder, guarded(path):
         whole = Path(folder) / "whole"
         write(whole)

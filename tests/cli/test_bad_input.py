@@ -191,7 +191,7 @@ def test_what_is_not_read_in_a_folder_of_pictures_is_named(
     (shelf / "below" / ".hidden").write_text("")
     assert pars("fit", shelf, *FIT, "--out", tmp_path / "out") == 0
     said = caplog.text
-    assert "4 entries are not read as pictures" in said
+    assert "4 entries are not read as images" in said
     for words in ("gone.png (a link to a file that does not exist)", "pipe.png (not a plain file)",
                   "folder.png (a folder)", "drawing.svg (.svg, not a picture format"):  # fmt: skip
         assert words in said
@@ -356,16 +356,16 @@ def test_all_unreadable_pictures_are_named_at_once_and_can_be_skipped(
     shelf = shelf_of_pictures(tmp_path / "shelf", x1=b"not a picture", x2=whole.getvalue()[:2000], x3=b"")
     command = ("fit", shelf, *FIT, "--out", tmp_path / "out")
     said = refused(command, tmp_path, capsys)
-    assert "3 of 27 pictures cannot be read" in said
+    assert "3 of 27 images cannot be read" in said
     for name in ("x1.png", "x2.png", "x3.png", "--skip-unreadable"):
         assert name in said
     assert pars(*command, "--skip-unreadable", "--json") == 0
     assert one_document(capsys.readouterr().out)["rows"] == 24
-    assert "3 of 27 pictures cannot be read and are left out" in caplog.text
+    assert "3 of 27 images cannot be read and are left out" in caplog.text
     lines = list(csv.DictReader((tmp_path / "out" / "audit" / "audit.csv").open()))
     assert len(lines) == 24
     said = refused(("encode", shelf, tmp_path / "x.npz", "--encoder", "pixels"), tmp_path, capsys)
-    assert "3 of 27 pictures cannot be read" in said
+    assert "3 of 27 images cannot be read" in said
     assert pars("encode", shelf, tmp_path / "x.npz", "--encoder", "pixels", "--skip-unreadable") == 0
 
 

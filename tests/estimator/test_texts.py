@@ -146,7 +146,7 @@ def test_small_picture_files_are_read_like_the_array_of_their_pixels(files: tupl
     assert_array_equal(model.predict_proba([Path(name) for name in names]), expected)
     assert_array_equal(model.predict_proba(images), expected)
     assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(names), expected)
-    with pytest.raises(UserError, match=r"row 1: there is no picture file nowhere\.png"):
+    with pytest.raises(UserError, match=r"row 1: there is no image file nowhere\.png"):
         model.predict([names[0], "nowhere.png"])
 
 
@@ -206,10 +206,10 @@ def test_rows_that_make_no_sense_are_named(X: Any, params: dict[str, Any], said:
 
 def test_a_text_among_pictures_and_a_broken_picture_are_named(files: tuple[list[str], Any], tmp_path: Path) -> None:
     names, labels = files
-    with pytest.raises(UserError, match=r"X: row 1 is 'a text' \(str\), but row 0 is a picture file"):
+    with pytest.raises(UserError, match=r"X: row 1 is 'a text' \(str\), but row 0 is an image file"):
         PARSClassifier(**QUICK).fit([names[0], "a text"], [0, 1])
     (tmp_path / "bad.png").write_text("no picture")
-    with pytest.raises(UserError, match=r"X: row 40: .*bad\.png cannot be read as a picture"):
+    with pytest.raises(UserError, match=r"X: row 40: .*bad\.png cannot be read as an image"):
         PARSClassifier(**QUICK).fit([*names, str(tmp_path / "bad.png")], [*labels, 0])
 
 

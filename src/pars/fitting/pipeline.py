@@ -44,7 +44,7 @@ Log = Callable[[str], None]
 class FitSettings:
     """How rows are fitted.
 
-    method: a name of `pars methods`. encoder: for texts and pictures, as `pars encode` takes it; None: chosen.
+    method: a name of `pars methods`. encoder: for texts and images, as `pars encode` takes it; None: chosen.
     encoded_views: weak and strong views of every row that are encoded, too.
     reading: arguments of `data.read_table`, with which files of new rows are read later.
     baseline: whether to train plain cross-entropy, too, to say whether the method helped.
@@ -112,12 +112,12 @@ def fit(
         nothing is written.
     test, test_labels: further rows whose labels are right; they then decide whether it helped. Without them, those that
         an .npz file has as x_test and y_test.
-    encoder: for texts and pictures, a name as in `pars encode` or a function; None: chosen, with a warning.
-    encoded_views: number of weak and of strong views of every text or picture to encode and train on.
-    network: "auto", or a network to train on pictures: "timm:NAME", "hf:NAME", "lite0", or a dict of fields of
-        `ModelConfig` with such a name. Picture files are read at `size` pixels per side (default 224).
+    encoder: for texts and images, a name as in `pars encode` or a function; None: chosen, with a warning.
+    encoded_views: number of weak and of strong views of every text or image to encode and train on.
+    network: "auto", or a network to train on images: "timm:NAME", "hf:NAME", "lite0", or a dict of fields of
+        `ModelConfig` with such a name. Image files are read at `size` pixels per side (default 224).
     baseline: False: plain cross-entropy is not trained, so the result does not say whether the method helped.
-    skip_unreadable: leave out pictures that cannot be read, with a warning that counts them.
+    skip_unreadable: leave out images that cannot be read, with a warning that counts them.
     checked_labels: labels.csv of a review of these rows. Its labels replace the given ones; dropped rows are not
         trained on; checked rows are right from then on, and those that are held out decide whether it helped.
     progress: show progress on stderr.
@@ -288,7 +288,7 @@ def _save_rows(out: Path, table: Table, preprocessor: Preprocessor, train: Split
 
 
 def content_of(table: Table) -> Content:
-    """What people are shown of each row: its text or picture, and its name."""
+    """What people are shown of each row: its text or image, and its name."""
     if table.images is not None:
         return Content("image", [str(path.resolve()) for path in table.images], table.ids)
     return Content("text", table.texts, table.ids)

@@ -1,4 +1,4 @@
-"""Whatever a user calls rows (a file, a folder, a frame, texts, pictures, arrays), with labels, as one `Table`."""
+"""Whatever a user calls rows (a file, a folder, a frame, texts, images, arrays), with labels, as one `Table`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def read_rows(
     """The rows and their labels, checked. At least two classes need a label, unless `classes` are given.
 
     rows: a table file, a folder CLASS/name.jpg or an .npz file by path; a frame or a dict of columns; a list, array or
-        series of texts or of paths of pictures; numbers [n, d]; images uint8 [n, h, w], [n, h, w, c] or [n, c, h, w].
+        series of texts or of paths of images; numbers [n, d]; images uint8 [n, h, w], [n, h, w, c] or [n, c, h, w].
     labels: the name of a column, or one label per row. Folders and .npz files bring their own.
     unlabeled: the label that marks rows without one; "" stands for missing values.
     classes: those of a classifier, so that labels get its numbers.
@@ -66,7 +66,7 @@ def read_rows(
 
 
 def unlabeled_rows(rows: Any, encoder: Any = None) -> Table:
-    """Texts, pictures or arrays as a table without labels."""
+    """Texts, images or arrays as a table without labels."""
     entries = data.entries(rows, SOURCE)
     if entries is not None:
         return data.entry_table(entries, data.kind_of_entries(entries, encoder, SOURCE), SOURCE)
