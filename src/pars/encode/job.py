@@ -28,7 +28,7 @@ from pars.encode.registry import ENCODER_FILE, describe_encoder, load_encoder, s
 from pars.encode.rows import batch_size, check_kind, encode_batch, table_checksum, values_checksum
 from pars.encode.views import CachedViewsConfig
 from pars.errors import UserError
-from pars.files import PART, guarded, write_atomically, write_text
+from pars.files import PART, guarded, remove_halves, write_atomically, write_text
 from pars.machine import free_memory
 
 SAVE_SECONDS = 5.0
@@ -85,6 +85,7 @@ def encode_table(
         job = recorded
     done = work.begin(job, _array_shapes(train, test, job["features"], views))
     if fitted.saveable and not (work.encoder / ENCODER_FILE).exists():
+        remove_halves(work.encoder)
         save_encoder(fitted, work.encoder)
 
     def encode(name: str, table: Table, start: int, stop: int) -> None:

@@ -23,7 +23,7 @@ from pars.data import Dataset, Labels, Split, Table
 from pars.encode import Encoder, EncoderName, Preprocessor
 from pars.engine import RunFolder, resend_interrupt, show_progress
 from pars.errors import EncoderChosenWarning, UserError
-from pars.files import PART, write_atomically, write_text
+from pars.files import PART, remove_halves, write_atomically, write_text
 from pars.fit_folder import AUDIT, CONTENT, JOB, PLAIN, RESULT, ROBUST, ROWS
 from pars.fitting.prediction import Predictor
 from pars.fitting.result import FitResult, gain, noise_corrected
@@ -177,6 +177,7 @@ def fit_table(
         plain = _train_plain(robust, settings, None if out is None else out / PLAIN, show)
     result = _compare(robust, plain, held_out, settings.method, preprocessor, content_of(table), out)
     if out is not None:
+        remove_halves(out, out / AUDIT)
         audit.write_audit(result.audit, out / AUDIT, ["csv"], content=result.content)
         write_text(out / RESULT, json.dumps({"out": str(out), **result.summary()}, indent=1) + "\n")
     return result
@@ -258,8 +259,7 @@ def _check_folder(out: Path, job: Mapping[str, Any], source: str) -> None:
 
 def _save_rows(out: Path, table: Table, preprocessor: Preprocessor, train: Split, test: Split | None) -> None:
     """Write how new rows become inputs, what people are shown, and last the arrays that are trained on."""
-    for half in out.rglob(f".*{PART}"):  # left by a kill
-        half.unlink(missing_ok=True)
+    remove_halves(out, *(path for path in out.iterdir() if path.is_dir()))
     encode.save_preprocessor(preprocessor, out)
     source = str(Path(table.source).resolve()) if Path(table.source).exists() else None
     # json escapes to ASCII: a text may hold lone surrogates, which UTF-8 cannot encode.
