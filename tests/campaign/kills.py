@@ -13,6 +13,7 @@ the runner, its cell, or both. `bench` keeps its run folders, and its ledger is 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import multiprocessing
 import os
@@ -187,8 +188,10 @@ def trials(options: argparse.Namespace, first: int, kills: int) -> Iterator[dict
     with tempfile.TemporaryDirectory() as name:
         out, every = Path(name) / "out", commands(Path(name))
         wholes: dict[str, tuple[dict[str, Any], float]] = {}
-        number = first
+        numbers = itertools.count(first) if options.again is None else iter(options.again)
         while kills < options.kills and time.monotonic() - begun < 60 * options.minutes:
+            if (number := next(numbers, None)) is None:
+                return
             kind = options.only[number % len(options.only)]
             if kind not in wholes:
                 for _ in range(1 if kind == "bench" else 2):  # the first is slower: it reads data sets from disk
@@ -202,7 +205,6 @@ def trials(options: argparse.Namespace, first: int, kills: int) -> Iterator[dict
             same = not done["different"] and (done["code"] == 0 or kind == "encode")
             kills += len(done["kills"])
             yield {"trial": number, "kind": kind, "identical": same, **done}
-            number += 1
 
 
 def summary(lines: list[dict[str, Any]]) -> dict[str, Any]:
@@ -225,6 +227,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--minutes", type=float, default=600.0, help="begin no trial after this")
+    parser.add_argument("--again", nargs="+", type=int, metavar="TRIAL", help="only these, after mending")
     parser.add_argument("--out", type=Path, help="continue this file; default: only print")
     options = parser.parse_args()
     command = f"python tests/campaign/kills.py --kills {options.kills} --seed {options.seed}"
