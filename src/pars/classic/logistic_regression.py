@@ -45,7 +45,7 @@ class LogisticRegression:
         out_of_fold = {C: np.zeros((len(x), n_classes)) for C in self.Cs}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a class with fewer rows than folds; a fit that has not quite converged
-            split = StratifiedKFold(folds, shuffle=True, random_state=seed)
+            split = StratifiedKFold(folds, shuffle=True, random_state=seed % 2**32)
             for train, test in split.split(x, labels):
                 for C, model in _path(x[train], labels[train], n_classes, sorted(self.Cs)):
                     out_of_fold[C][test] = model.predict_proba(x[test])

@@ -65,7 +65,7 @@ def command(args: Sequence[str]) -> int:
     test = None
     if options.test is not None:
         columns["skip_unreadable"] = options.skip_unreadable
-        test = fitting.read_rows(options.test, columns.pop("label"), classes=table.classes, **columns)
+        test = fitting.read_test_rows(options.test, columns.pop("label"), table, **columns)
     try:
         found = fitting.fit_table(table, settings, test=test, out=options.out, progress=True, log=say_note)
     except Interrupted as stop:

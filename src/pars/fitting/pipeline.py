@@ -27,8 +27,8 @@ from pars.files import PART, remove_halves, write_atomically, write_text
 from pars.fit_folder import AUDIT, CONTENT, JOB, PLAIN, RESULT, ROBUST, ROWS
 from pars.fitting.prediction import Predictor
 from pars.fitting.result import FitResult, gain, noise_corrected
-from pars.fitting.rows import read_rows
-from pars.fitting.training import ClassicTraining, Training, choose_config, epochs_for_flop, no_progress
+from pars.fitting.rows import read_rows, read_test_rows
+from pars.fitting.training import ClassicTraining, Training, check_request, choose_config, epochs_for_flop, no_progress
 from pars.run import Classifier
 from pars.run_files import FILES, check_files
 
@@ -136,7 +136,7 @@ def fit(
         table = data.with_checked_labels(table, checked_labels)
     if test is not None:
         test_labels = labels if test_labels is None and isinstance(labels, str) else test_labels
-        test = read_rows(test, test_labels, classes=table.classes, **options)
+        test = read_test_rows(test, test_labels, table, **options)
     reading = {"label": labels if isinstance(labels, str) else None, "unlabeled": unlabeled, **columns}
     settings = FitSettings(
         method=method,
@@ -169,6 +169,7 @@ def fit_table(
     if true_labels is not None:
         table = replace(table, true_labels=true_labels)
     test = table.test if test is None else test
+    check_request(settings.method, settings.network, settings.device, table)
     dataset, preprocessor = _dataset(table, test, settings, out, progress, log or _warn)
     show: Progress = show_progress if progress else no_progress
     robust, held_out = _train_robust(dataset, settings, None if out is None else out / ROBUST, show)
