@@ -70,7 +70,7 @@ def test_pictures_of_any_kind_and_size(mode: str, size: tuple[int, int], tmp_pat
         (("digits", "sheet.png", "--views.size", "9"), "views.size = 9 does not fit images of 8×8"),
         (("digits", "sheet.png", "--views.strong", "dropout"), "views.strong: dropout does not fit images"),
         (("digits", "sheet.png", "--views.strong", "nonsense"), "nonsense"),
-        (("digits", "sheet.png", "--copies", "100000"), "800004 pictures do not fit on a contact sheet, at most 2000"),
+        (("digits", "sheet.png", "--copies", "100000"), "800004 images do not fit on a contact sheet, at most 2000"),
     ],
 )
 def test_mistakes_write_nothing(

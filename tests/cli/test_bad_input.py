@@ -193,7 +193,7 @@ def test_what_is_not_read_in_a_folder_of_pictures_is_named(
     said = caplog.text
     assert "4 entries are not read as images" in said
     for words in ("gone.png (a link to a file that does not exist)", "pipe.png (not a plain file)",
-                  "folder.png (a folder)", "drawing.svg (.svg, not a picture format"):  # fmt: skip
+                  "folder.png (a folder)", "drawing.svg (.svg, not an image format"):  # fmt: skip
         assert words in said
 
 

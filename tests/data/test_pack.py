@@ -66,7 +66,7 @@ def test_an_unreadable_picture_is_named_or_skipped_and_counted(tmp_path: Path) -
     source = rows[2].source
     assert isinstance(source, Path)
     source.write_bytes(source.read_bytes()[:200])
-    with pytest.raises(UserError, match=r"row 2: p2 cannot be read as an image"):
+    with pytest.raises(UserError, match=r"row 2: p2 cannot be read as a picture"):
         write_pack(rows, tmp_path / "pack", ["a", "b"])
     assert not (tmp_path / "pack").exists()
     done = write_pack(rows, tmp_path / "pack", ["a", "b"], skip_unreadable=True)

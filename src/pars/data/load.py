@@ -89,7 +89,7 @@ def _source(name: str, root: str | None, *, download: bool) -> Dataset:
 
 
 def packed(path: Path) -> Dataset:
-    """The images of a pack, which stay on disk, at its side; mean and deviation are of at most 1 000 of them."""
+    """The pictures of a pack, which stay on disk, at its side; mean and deviation are of at most 1 000 of them."""
     pack = open_pack(path)
     rows = [np.flatnonzero(~pack.test), np.flatnonzero(pack.test)]
     if not len(rows[0]):
