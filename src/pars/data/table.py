@@ -273,7 +273,8 @@ def _features(columns: Columns, wanted: Sequence[str] | None, others: tuple[str 
                 f"{columns.source}: {both[0]!r} is a feature and a label or identifier; expected one of them"
             )
         return list(wanted)
-    left, numbered = [], []
+    left: list[str] = []
+    numbered: list[str] = []
     for name, column in columns.items():
         if name not in others:
             # 0, 1, 2, … or 1, 2, 3, …: row numbers, as pandas writes them, say nothing about a class.
