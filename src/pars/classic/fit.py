@@ -22,7 +22,7 @@ from pars.classic.model import ClassicModel, ClassicSettings
 from pars.classic.wann import WANN, NeighborVotes
 from pars.data import Dataset, Split
 from pars.errors import UserError
-from pars.files import read_arrays, write_atomically
+from pars.files import read_arrays, remove_halves, write_atomically
 
 _MODELS: dict[str, type[ClassicModel]] = {"wann": NeighborVotes, "logistic-regression": LinearModel}
 
@@ -140,6 +140,7 @@ def save_fit(fit: ClassicFit, folder: Path, *, rows: Split | None = None) -> Non
         save_file(whole, str(beside), metadata={"pars": json.dumps(note)})
 
     folder.mkdir(parents=True, exist_ok=True)
+    remove_halves(folder)
     write_atomically(folder / FILE, write)
 
 

@@ -44,7 +44,7 @@ class LogisticRegression:
             raise UserError("logistic-regression needs a class with two labeled rows, to leave one of them out")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a class with fewer rows than folds; a fit that has not quite converged
-            split = list(StratifiedKFold(folds, shuffle=True, random_state=seed).split(x, labels))
+            split = list(StratifiedKFold(folds, shuffle=True, random_state=seed % 2**32).split(x, labels))
             paths = [_Path(x[train], labels[train], n_classes) for train, _ in split]
             out_of_fold: dict[float, npt.NDArray[np.float64]] = {}
             for C in sorted(self.Cs):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pars.fitting.pipeline import FitSettings, audit_fit, content_of, fit, fit_table
     from pars.fitting.prediction import Predictor, evaluate, load_predictor
     from pars.fitting.result import FitResult, Gain
-    from pars.fitting.rows import read_rows
+    from pars.fitting.rows import read_rows, read_test_rows
     from pars.fitting.self_test import SelftestResult, selftest, selftest_table
     from pars.fitting.training import ClassicTraining, Training, no_progress, train_dataset
 
@@ -31,6 +31,7 @@ __all__ = [
     "load_predictor",
     "no_progress",
     "read_rows",
+    "read_test_rows",
     "selftest",
     "selftest_table",
     "train_dataset",
@@ -42,7 +43,7 @@ import_lazily(
         "pars.fitting.pipeline": "FitSettings, audit_fit, content_of, fit, fit_table",
         "pars.fitting.prediction": "Predictor, evaluate, load_predictor",
         "pars.fitting.result": "FitResult, Gain",
-        "pars.fitting.rows": "read_rows",
+        "pars.fitting.rows": "read_rows, read_test_rows",
         "pars.fitting.self_test": "SelftestResult, selftest, selftest_table",
         "pars.fitting.training": "ClassicTraining, Training, no_progress, train_dataset",
     },

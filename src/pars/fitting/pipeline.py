@@ -23,13 +23,13 @@ from pars.data import Dataset, Labels, Split, Table
 from pars.encode import Encoder, EncoderName, Preprocessor
 from pars.engine import RunFolder, resend_interrupt, show_progress
 from pars.errors import EncoderChosenWarning, UserError
-from pars.files import PART, write_atomically, write_text
+from pars.files import PART, remove_halves, write_atomically, write_text
 from pars.fit_folder import AUDIT, CONTENT, JOB, PLAIN, RESULT, ROBUST, ROWS
 from pars.fitting.prediction import Predictor
 from pars.fitting.result import FitResult, gain, noise_corrected
-from pars.fitting.rows import read_rows
+from pars.fitting.rows import read_rows, read_test_rows
 from pars.fitting.simpler import LINEAR, better_linear
-from pars.fitting.training import ClassicTraining, Training, choose_config, epochs_for_flop, no_progress
+from pars.fitting.training import ClassicTraining, Training, check_request, choose_config, epochs_for_flop, no_progress
 from pars.run import Classifier
 from pars.run_files import FILES, check_files
 
@@ -45,7 +45,7 @@ Log = Callable[[str], None]
 class FitSettings:
     """How rows are fitted.
 
-    method: a name of `pars methods`. encoder: for texts and pictures, as `pars encode` takes it; None: chosen.
+    method: a name of `pars methods`. encoder: for texts and images, as `pars encode` takes it; None: chosen.
     encoded_views: weak and strong views of every row that are encoded, too.
     reading: arguments of `data.read_table`, with which files of new rows are read later.
     baseline: whether to train plain cross-entropy, too, to say whether the method helped.
@@ -113,12 +113,12 @@ def fit(
         nothing is written.
     test, test_labels: further rows whose labels are right; they then decide whether it helped. Without them, those that
         an .npz file has as x_test and y_test.
-    encoder: for texts and pictures, a name as in `pars encode` or a function; None: chosen, with a warning.
-    encoded_views: number of weak and of strong views of every text or picture to encode and train on.
-    network: "auto", or a network to train on pictures: "timm:NAME", "hf:NAME", "lite0", or a dict of fields of
-        `ModelConfig` with such a name. Picture files are read at `size` pixels per side (default 224).
+    encoder: for texts and images, a name as in `pars encode` or a function; None: chosen, with a warning.
+    encoded_views: number of weak and of strong views of every text or image to encode and train on.
+    network: "auto", or a network to train on images: "timm:NAME", "hf:NAME", "lite0", or a dict of fields of
+        `ModelConfig` with such a name. Image files are read at `size` pixels per side (default 224).
     baseline: False: plain cross-entropy is not trained, so the result does not say whether the method helped.
-    skip_unreadable: leave out pictures that cannot be read, with a warning that counts them.
+    skip_unreadable: leave out images that cannot be read, with a warning that counts them.
     checked_labels: labels.csv of a review of these rows. Its labels replace the given ones; dropped rows are not
         trained on; checked rows are right from then on, and those that are held out decide whether it helped.
     progress: show progress on stderr.
@@ -137,7 +137,7 @@ def fit(
         table = data.with_checked_labels(table, checked_labels)
     if test is not None:
         test_labels = labels if test_labels is None and isinstance(labels, str) else test_labels
-        test = read_rows(test, test_labels, classes=table.classes, **options)
+        test = read_test_rows(test, test_labels, table, **options)
     reading = {"label": labels if isinstance(labels, str) else None, "unlabeled": unlabeled, **columns}
     settings = FitSettings(
         method=method,
@@ -170,6 +170,7 @@ def fit_table(
     if true_labels is not None:
         table = replace(table, true_labels=true_labels)
     test = table.test if test is None else test
+    check_request(settings.method, settings.network, settings.device, table)
     dataset, preprocessor = _dataset(table, test, settings, out, progress, log or _warn)
     show: Progress = show_progress if progress else no_progress
     robust, held_out = _train_robust(dataset, settings, None if out is None else out / ROBUST, show, log or _warn)
@@ -178,6 +179,7 @@ def fit_table(
         plain = _train_plain(robust, settings, None if out is None else out / PLAIN, show)
     result = _compare(robust, plain, held_out, settings.method, preprocessor, content_of(table), out)
     if out is not None:
+        remove_halves(out, out / AUDIT)
         audit.write_audit(result.audit, out / AUDIT, ["csv"], content=result.content)
         write_text(out / RESULT, json.dumps({"out": str(out), **result.summary()}, indent=1) + "\n")
     return result
@@ -259,8 +261,7 @@ def _check_folder(out: Path, job: Mapping[str, Any], source: str) -> None:
 
 def _save_rows(out: Path, table: Table, preprocessor: Preprocessor, train: Split, test: Split | None) -> None:
     """Write how new rows become inputs, what people are shown, and last the arrays that are trained on."""
-    for half in out.rglob(f".*{PART}"):  # left by a kill
-        half.unlink(missing_ok=True)
+    remove_halves(out, *(path for path in out.iterdir() if path.is_dir()))
     encode.save_preprocessor(preprocessor, out)
     source = str(Path(table.source).resolve()) if Path(table.source).exists() else None
     # json escapes to ASCII: a text may hold lone surrogates, which UTF-8 cannot encode.
@@ -289,7 +290,7 @@ def _save_rows(out: Path, table: Table, preprocessor: Preprocessor, train: Split
 
 
 def content_of(table: Table) -> Content:
-    """What people are shown of each row: its text or picture, and its name."""
+    """What people are shown of each row: its text or image, and its name."""
     if table.images is not None:
         return Content("image", [str(path.resolve()) for path in table.images], table.ids)
     return Content("text", table.texts, table.ids)
