@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +23,12 @@ from pars.encode import Encoder, EncoderName, Preprocessor
 from pars.engine import RunFolder, resend_interrupt, show_progress
 from pars.errors import EncoderChosenWarning, UserError
 from pars.files import PART, remove_halves, write_atomically, write_text
-from pars.fit_folder import AUDIT, CONTENT, JOB, PLAIN, RESULT, ROBUST, ROWS
+from pars.fit_folder import AUDIT, BEFORE, CONTENT, JOB, PLAIN, RESULT, ROBUST, ROWS
 from pars.fitting.prediction import Predictor
 from pars.fitting.result import FitResult, gain, noise_corrected
+from pars.fitting.retraining import measure_retraining
 from pars.fitting.rows import read_rows, read_test_rows
+from pars.fitting.settings import ROWS_CHECKSUM, FitSettings
 from pars.fitting.simpler import LINEAR, better_linear
 from pars.fitting.training import ClassicTraining, Training, check_request, choose_config, epochs_for_flop, no_progress
 from pars.run import Classifier
@@ -36,53 +37,8 @@ from pars.run_files import FILES, check_files
 LEAST_HELD_OUT = 0.2  # of few rows, where the automatic settings would hold out none
 FEWEST_KNOWN = 10  # held-out rows with a known label, to measure accuracies on them
 BASELINE = "plain training"
-ROWS_CHECKSUM = "rows_blake2b"
-AFTER_ROWS = (ROBUST, PLAIN, AUDIT, RESULT, FILES)  # of the folder, what is written when the rows are there
+AFTER_ROWS = (ROBUST, PLAIN, BEFORE, AUDIT, RESULT, FILES)  # of the folder, what is written when the rows are there
 Log = Callable[[str], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class FitSettings:
-    """How rows are fitted.
-
-    method: a name of `pars methods`. encoder: for texts and images, as `pars encode` takes it; None: chosen.
-    encoded_views: weak and strong views of every row that are encoded, too.
-    reading: arguments of `data.read_table`, with which files of new rows are read later.
-    baseline: whether to train plain cross-entropy, too, to say whether the method helped.
-    """
-
-    method: str = "pars"
-    encoder: EncoderName | None = None
-    encoded_views: int = 0
-    seed: int = 0
-    device: str = "auto"
-    network: Any = "auto"
-    reading: Mapping[str, Any] = field(default_factory=dict)
-    baseline: bool = True
-
-    def job(self, *tables: Table | None) -> dict[str, Any]:
-        """What a fit depends on, as JSON values: two equal jobs have equal results."""
-        named = self.encoder if isinstance(self.encoder, str | None) else getattr(self.encoder, "__name__", "function")
-        rows = [
-            (
-                encode.table_checksum(table),
-                table.labels.tolist(),  # a list: repr elides arrays
-                table.classes,
-                [] if table.true_labels is None else table.true_labels.tolist(),
-                *([] if table.checked is None else [table.checked.tolist()]),
-            )
-            for table in tables
-            if table is not None
-        ]
-        return {
-            "method": self.method,
-            "encoder": named,
-            "encoded_views": self.encoded_views,
-            "seed": self.seed,
-            "columns": {name: value for name, value in self.reading.items() if value is not None},
-            **({} if self.network == "auto" else {"network": self.network}),
-            ROWS_CHECKSUM: hashlib.blake2b(repr(rows).encode(), digest_size=16).hexdigest(),
-        }
 
 
 def fit(
@@ -120,7 +76,8 @@ def fit(
     baseline: False: plain cross-entropy is not trained, so the result does not say whether the method helped.
     skip_unreadable: leave out images that cannot be read, with a warning that counts them.
     checked_labels: labels.csv of a review of these rows. Its labels replace the given ones; dropped rows are not
-        trained on; checked rows are right from then on, and those that are held out decide whether it helped.
+        trained on; checked rows are right from then on, and those that are held out decide whether it helped. Of the
+        file that `pars review` wrote, the result also says how the review changed the accuracy (`retraining`).
     progress: show progress on stderr.
 
     >>> rng = np.random.default_rng(0)
@@ -150,7 +107,14 @@ def fit(
         baseline=baseline,
     )
     with torch.random.fork_rng(), resend_interrupt():
-        return fit_table(table, settings, test=test, out=None if out is None else Path(out), progress=progress)
+        return fit_table(
+            table,
+            settings,
+            test=test,
+            out=None if out is None else Path(out),
+            checked_labels=None if checked_labels is None else Path(checked_labels),
+            progress=progress,
+        )
 
 
 def fit_table(
@@ -160,11 +124,13 @@ def fit_table(
     test: Table | None = None,
     true_labels: Labels | None = None,
     out: Path | None = None,
+    checked_labels: Path | None = None,
     progress: bool = False,
     log: Log | None = None,
 ) -> FitResult:
     """Fit a table that was read and checked (`read_rows`); `true_labels` replace those of the table.
 
+    checked_labels: the file that the table's checked labels are from, to say what the review changed.
     `log` receives what was chosen without being asked for; by default it is a warning.
     """
     if true_labels is not None:
@@ -178,6 +144,9 @@ def fit_table(
     if settings.baseline:
         plain = _train_plain(robust, settings, None if out is None else out / PLAIN, show)
     result = _compare(robust, plain, held_out, settings.method, preprocessor, content_of(table), out)
+    if checked_labels is not None:
+        retraining = measure_retraining(checked_labels, robust, result, settings, test=test, progress=show)
+        result = replace(result, retraining=retraining)
     if out is not None:
         remove_halves(out, out / AUDIT)
         audit.write_audit(result.audit, out / AUDIT, ["csv"], content=result.content)
@@ -207,8 +176,7 @@ def _dataset(
         _check_folder(out, job, table.source)
         if (out / ROWS).exists() and (out / FILES).exists():
             check_files(out)
-            named = settings.encoder if callable(settings.encoder) or is_function_name(settings.encoder) else None
-            return data.arrays(out / ROWS), encode.load_preprocessor(out, named)
+            return data.arrays(out / ROWS), encode.load_preprocessor(out, settings.function)
     side = None if settings.network == "auto" else autoconfig.pixel_side(settings.network)
     preprocessor = encode.fit_preprocessor(table, settings.encoder, side=side)
     preprocessor = replace(preprocessor, read_options=dict(settings.reading))
@@ -301,11 +269,6 @@ def _read_job(file: Path) -> Any:
         return json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
         return None  # damaged: no fit that could be resumed
-
-
-def is_function_name(encoder: Any) -> bool:
-    """Whether an encoder is a function by name, which a folder may not name: loading must not import code."""
-    return isinstance(encoder, str) and encoder.startswith("python:")
 
 
 def _train_robust(
