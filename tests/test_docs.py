@@ -55,7 +55,7 @@ NOT_RUN = {
     "fast.md": 3,
     "fine-tuning.md": 2,
     "from-dividemix.md": 1,
-    "large-data.md": 1,
+    "large-data.md": 3,
     "method.md": 4,
     "methods.md": 3,
     "processes.md": 2,

@@ -265,6 +265,7 @@ ENTRIES = (
         title="Progressive Early Stopping, semi-supervised",
         summary="stops early, trains a fresh last layer briefly, then MixMatch with the rows whose label is predicted",
         cost=3.0,
+        needs=("hidden layers",),
         recipe=published,
         tuned={"T1_share": (0.05, 0.1, 0.3), "lambda_u": (5.0, 15.0, 75.0)},
         differs=(
@@ -278,6 +279,7 @@ ENTRIES = (
         title="Progressive Early Stopping, confident samples",
         summary="PES without MixMatch: cross-entropy on the rows whose label is predicted",
         cost=1 + 2 / 3,
+        needs=("hidden layers",),
         recipe=published_cs,
         differs=(
             "the last layer alone is refined, not first a ResNet's last block; no rows are held out to choose an epoch"

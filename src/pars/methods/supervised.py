@@ -21,6 +21,7 @@ from pars.method_api import (
     recall,
     third_party,
 )
+from pars.methods.pars_paper import robust_loss_of_paper
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,10 +76,10 @@ def with_warm_up_loss(setting: Setting) -> Recipe:
 
 
 def robust_loss(setting: Setting) -> dict[str, Cited]:
-    """RL of eq. wu: NCE+MAE, weighted 10 to 1 with 100 classes; or the one that suits the data better."""
+    """RL of eq. wu, or the loss that suits the data better."""
     if setting.robust is not None:
         return {"robust": ours(setting.robust)}
-    return {"robust": paper("10*nce+mae" if setting.data == "cifar100" else "nce+mae")}
+    return robust_loss_of_paper(setting)
 
 
 ENTRIES = (
