@@ -17,7 +17,7 @@ from torch import Tensor
 
 from pars import data
 from pars.classic.catalog import CLASSIC, FILE
-from pars.classic.logistic_regression import LinearModel
+from pars.classic.logistic_regression import LinearModel, LogisticRegression
 from pars.classic.model import ClassicModel, ClassicSettings
 from pars.classic.wann import WANN, NeighborVotes
 from pars.data import Dataset, Split
@@ -109,6 +109,21 @@ def fit_classic(
         probabilities[others] = model.predict_proba(x[others])
     classifier = ClassicClassifier(model, dataset.classes, mean, std)
     return ClassicFit(name, settings, classifier, probabilities, labels, held_out)
+
+
+def linear_predictions(
+    dataset: Dataset, trained_on: npt.NDArray[np.bool_], judged: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.int64]:
+    """Classes that logistic regression on the rows `trained_on` predicts for the rows `judged`.
+
+    Its penalty is the one that predicts most labels of the judged rows: one path of fits, a fifth of the cost of
+    `fit_classic`.
+    """
+    x, labels = np.asarray(data.standardized(dataset).train.inputs, dtype=np.float32), dataset.train.labels
+    _, predicted = LogisticRegression().fit_judged(
+        x[trained_on], labels[trained_on], dataset.n_classes, (x[judged], labels[judged])
+    )
+    return predicted
 
 
 def save_fit(fit: ClassicFit, folder: Path, *, rows: Split | None = None) -> None:

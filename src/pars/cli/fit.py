@@ -47,7 +47,10 @@ def command(args: Sequence[str]) -> int:
     parser = Parser(prog="pars fit", description="Train, list the wrong labels, and say whether it helped.")
     add_fit_flags(parser)
     parser.add_argument(
-        "--labels", metavar="FILE", help="labels.csv of a review: corrected labels, and rows to leave out"
+        "--labels",
+        type=expanded,
+        metavar="FILE",
+        help="labels.csv of a review: corrected labels, and rows to leave out; says how the review changed accuracy",
     )
     parser.add_argument("--apply", metavar="above=P", type=rule, help=APPLY_HELP)
     parser.add_argument("--test", metavar="FILE", help="a second table with right labels and the same columns")
@@ -67,7 +70,15 @@ def command(args: Sequence[str]) -> int:
         columns["skip_unreadable"] = options.skip_unreadable
         test = fitting.read_test_rows(options.test, columns.pop("label"), table, **columns)
     try:
-        found = fitting.fit_table(table, settings, test=test, out=options.out, progress=True, log=say_note)
+        found = fitting.fit_table(
+            table,
+            settings,
+            test=test,
+            out=options.out,
+            checked_labels=options.labels,
+            progress=True,
+            log=say_note,
+        )
     except Interrupted as stop:
         say(STOPPED)
         return stop.exit_code

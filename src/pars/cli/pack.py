@@ -17,7 +17,9 @@ from pars.files import expanded
 
 def parser() -> Parser:
     out = Parser(prog="pars pack", description=__doc__, allow_abbrev=False)
-    out.add_argument("source", metavar="SRC", type=expanded, help="a folder class/name.jpg, a table, or such a .tar")
+    out.add_argument(
+        "source", metavar="SRC", type=expanded, help="a folder class/name.jpg, a table, such a .tar, or Clothing1M"
+    )
     out.add_argument("out", metavar="OUT", type=expanded, nargs="?", help="a new folder")
     out.add_argument("--label", metavar="COLUMN", help="of a table: the given labels")
     out.add_argument("--image", metavar="COLUMN", help="of a table: paths of images, relative to it")
@@ -41,6 +43,9 @@ def command(args: Sequence[str]) -> int:
     if options.out is None:
         raise UserError("OUT is missing: the new folder; see pars pack --help")
     pictures, classes = _pictures(options.source, options.label, options.image, "train")
+    is_published = data.is_clothing1m(options.source)
+    if options.test is not None and is_published:
+        raise UserError(f"{options.source} is Clothing1M, which has a test list of its own: leave --test away")
     if options.test is not None:
         more, test_classes = _pictures(options.test, options.label, options.image, "test")
         if unknown := sorted(set(test_classes) - set(classes)):
@@ -51,6 +56,7 @@ def command(args: Sequence[str]) -> int:
         options.out,
         classes,
         side=options.side,
+        statistics=data.CLOTHING1M_STATISTICS if is_published else None,
         skip_unreadable=options.skip_unreadable,
         threads=os.cpu_count() or 2,
     )
@@ -69,6 +75,8 @@ def _chained(*parts: Iterator[Picture] | list[Picture]) -> Iterator[Picture]:
 def _pictures(
     source: Path, label: str | None, image: str | None, split: str
 ) -> tuple[Iterator[Picture] | list[Picture], tuple[str, ...]]:
+    if data.is_clothing1m(source):
+        return data.clothing1m_pictures(source)
     if source.suffix == ".tar":
         return _from_tar(source, split)
     table = data.read_table(source, label=label, image=image)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import sys
 from collections.abc import Sequence
@@ -14,6 +12,7 @@ from pars import fitting
 from pars.cli.flags import Parser, add_json_flag, add_new_rows_flags, new_rows_options
 from pars.errors import UserError
 from pars.files import expanded, write_text
+from pars.spreadsheet import csv_lines
 
 
 def command(args: Sequence[str]) -> int:
@@ -59,8 +58,5 @@ def check_out(out: Path | None) -> None:
 
 
 def as_csv(lines: list[dict[str, Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(lines[0])
-    writer.writerows([*list(line.values())[:-1], f"{line['confidence']:.6f}"] for line in lines)
-    return text.getvalue()
+    rows = ([*list(line.values())[:-1], f"{line['confidence']:.6f}"] for line in lines)
+    return "".join(csv_lines([list(lines[0]), *rows]))

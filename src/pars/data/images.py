@@ -45,11 +45,23 @@ def read_image(
     messages.
     """
     with _opened(path, where) as opened:
-        upright = ImageOps.exif_transpose(opened)
-        if upright.mode[0] in "IF":
-            upright = _eight_bits(upright, f"{where}: {path}" if where else str(path))
-        one = gray or (upright.mode == "L" and not color)
-        picture = upright.convert("L" if one else "RGB")
+        return image_pixels(opened, f"{where}: {path}" if where else str(path), color=color, gray=gray, size=size)
+
+
+def image_pixels(
+    opened: Image.Image,
+    place: str,
+    *,
+    color: bool = False,
+    gray: bool = False,
+    size: int | tuple[int, int] | None = None,
+) -> Pixels:
+    """The pixels of a picture that Pillow has opened, as `read_image` returns them; `place` is for messages."""
+    upright = ImageOps.exif_transpose(opened)
+    if upright.mode[0] in "IF":
+        upright = _eight_bits(upright, place)
+    one = gray or (upright.mode == "L" and not color)
+    picture = upright.convert("L" if one else "RGB")
     if size is not None:
         height, width = (size, size) if isinstance(size, int) else size
         if picture.size != (width, height):
@@ -105,6 +117,12 @@ def _eight_bits(picture: Image.Image, where: str) -> Image.Image:
     return Image.fromarray(((pixels.astype(np.uint32) * 255 + 32767) // 65535).astype(np.uint8))
 
 
+def formats() -> list[str]:
+    """Those of `FORMATS` that this build of Pillow reads."""
+    Image.init()
+    return [name for name in FORMATS if name in Image.OPEN]
+
+
 @contextmanager
 def _opened(path: Path, where: str) -> Iterator[Image.Image]:
     """An open image; what goes wrong with it is a UserError that names it."""
@@ -112,8 +130,7 @@ def _opened(path: Path, where: str) -> Iterator[Image.Image]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # what is beyond twice that is an error
-            Image.init()
-            opened = Image.open(path, formats=[name for name in FORMATS if name in Image.OPEN])
+            opened = Image.open(path, formats=formats())
         with opened:
             yield opened
     except UserError:

@@ -104,6 +104,7 @@ def read_table(
     encoding: str | None = None,
     categorical: str | Sequence[str] | None = None,
     skip_unreadable: bool | None = None,
+    check_files: bool = True,
 ) -> Table:
     """The rows of a CSV, TSV, JSONL or Parquet file, a frame, a folder class/name.jpg, an .npz file or .npy folder.
 
@@ -115,6 +116,7 @@ def read_table(
     classes: those of a classifier, so that labels get its numbers.
     categorical: of the features, columns of codes that look like numbers.
     skip_unreadable: leave out rows whose picture cannot be read, with a warning that counts them.
+    check_files: of a column of picture files, refuse one that is not there.
 
     >>> pets = {"says": ["miaow", "woof", "purr"], "who": ["cat", "dog", "?"]}
     >>> table = read_table(pets, label="who", text="says", unlabeled="?")
@@ -155,7 +157,9 @@ def read_table(
         tuple(map(str, range(columns.n_rows))) if id is None else _ids(columns, id),
         true_labels,
         texts=None if text is None else _texts(columns, text),
-        images=None if image is None else _images(columns, image, folder, must_exist=not skip_unreadable),
+        images=None
+        if image is None
+        else _images(columns, image, folder, must_exist=check_files and not skip_unreadable),
         columns=columns.only(_features(columns, wanted, (label, true, id))) if text is None and image is None else None,
         lines=columns.lines,
         categorical=codes,

@@ -5,6 +5,7 @@ A name of `pars.classic` is fitted without a network and without those settings.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,7 +19,8 @@ from pars.autoconfig import NetworkFactory, Progress
 from pars.classic import CLASSIC, ClassicFit, fit_classic
 from pars.data import Dataset, Table
 from pars.engine import network_cost
-from pars.errors import UserError
+from pars.errors import SimplerModelWarning, UserError
+from pars.fitting.simpler import LINEAR, better_linear
 from pars.methods import by_name
 from pars.models import build_model
 from pars.run import RunConfig, Trained, TrainingData, toml
@@ -91,7 +93,16 @@ def train_dataset(
     trained = run.train_or_resume(
         config, dataset=loaded, networks=networks, callback=progress(), title=params["method"]
     )
-    return Training(dataset, trained, trials, loaded)
+    training = Training(dataset, trained, trials, loaded)
+    if is_automatic(params) and (found := better_linear(trained, dataset, loaded)) is not None:
+        warnings.warn(found, SimplerModelWarning, stacklevel=4)
+        return ClassicTraining(dataset, fit_classic(LINEAR, dataset, seed=seed, held_out=loaded.held_out))
+    return training
+
+
+def is_automatic(params: Mapping[str, Any]) -> bool:
+    """Whether the user left it to us which network is trained and which of its checkpoints is returned."""
+    return all(isinstance(params[name], str) and params[name] == "auto" for name in ("network", "select"))
 
 
 def check_method(method: object) -> None:

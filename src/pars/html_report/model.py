@@ -76,6 +76,7 @@ class Page:
     helped: Figure | None = None
     verdict: str = ""
     gains: Sequence[tuple[str, str, str, str]] = ()  # labels it is judged by, robust, plain, difference
+    review: Sequence[str] = ()  # what a review changed, in sentences
     heat: HeatMap | None = None
     classes: Sequence[ClassRow] = ()
     suspects: Sequence[Suspect] = ()
