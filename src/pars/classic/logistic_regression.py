@@ -71,7 +71,7 @@ class LogisticRegression:
                 model = path.fit(C)
                 predicted = model.predict_proba(x_judged).argmax(axis=1)
                 found.append((float((predicted == expected).mean()), model, predicted))
-                if _is_past_best([accuracy for accuracy, *_ in found], len(expected)):
+                if C * len(x) >= 1 and _is_past_best([accuracy for accuracy, *_ in found], len(expected)):
                     break
         _, best, predicted = max(found, key=lambda one: one[0])
         return best, predicted
