@@ -159,7 +159,7 @@ def calibration_error(probability: Floats, right: npt.NDArray[np.bool_]) -> floa
 
 def table(lines: list[dict[str, Any]]) -> str:
     out = [
-        "set          model     pars AUROC/AP/FNR      default                best of five           ECE    noise: true, said, range",
+        f"{'set':<12} {'model':<9} {'pars AUROC/AP/FNR':<23}{'default':<23}{'best of five':<23}ECE    noise rate",
     ]
     beats: dict[str, list[bool]] = {}
     for line in lines:
