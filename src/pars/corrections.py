@@ -67,7 +67,7 @@ class ReviewedRows:
 
 @dataclass(frozen=True)
 class TableSource:
-    """The user's file or folder, and how it was read: `column` holds the labels, None of a folder of pictures."""
+    """The user's file or folder, and how it was read: `column` holds the labels, None of a folder of images."""
 
     path: Path
     column: str | None
@@ -170,7 +170,7 @@ def write_corrected(
 ) -> Path:
     """Write the user's table with corrected labels into a folder, and return its path.
 
-    Pictures of a folder become a table of path and label, rows without a file one of row and label.
+    Images of a folder become a table of path and label, rows without a file one of row and label.
     table: the source as it was read, if it was.
     """
     if source is not None and table is None:

@@ -2,7 +2,7 @@
 
 job.json           the command, so that the same one resumes
 preprocessor.json, columns.json, encoder/   how rows become inputs (`encode.load_preprocessor`)
-content.json       texts or pictures and names of the rows, for people (`audit.Content`)
+content.json       texts or images and names of the rows, for people (`audit.Content`)
 rows.npz           the rows as they were trained on
 files.json         checksums of the files above (`run_files.check_files`)
 robust/, plain/    two run folders; of a method without a network robust/ holds classic.safetensors

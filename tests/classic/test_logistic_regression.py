@@ -38,6 +38,19 @@ def test_penalty_and_predictions_are_those_of_scikit_learn(k: int) -> None:
     np.testing.assert_allclose(out_of_fold, expected, atol=2e-3)
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_weak_penalties_that_are_not_tried_are_not_those_that_trying_all_would_choose() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((1500, 200)).astype(np.float32)
+    y = x[:, :4].argmax(axis=1)
+    y = np.where(rng.random(1500) < 0.6, rng.integers(4, size=1500), y)
+    settings = LogisticRegression()
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    of_all = [cross_val_predict(Sklearn(C=C, max_iter=1000), x, y, cv=folds) == y for C in settings.Cs]
+    _, out_of_fold = settings.fit(x, y, 4, seed=0)
+    assert np.mean(out_of_fold.argmax(axis=1) == y) == pytest.approx(np.mean(of_all, axis=1).max(), abs=2e-3)
+
+
 def test_a_class_that_a_fold_lacks_has_probability_0_there_and_unused_classes_everywhere() -> None:
     x, y = rows(60)
     y[y == 2] = 0

@@ -55,7 +55,8 @@ def tune_parser() -> Parser:
     _add_scale(out)
     out.add_argument("--rows", metavar="KEYS", help="only these rows, separated by commas")
     out.add_argument("--cols", metavar="KEYS", help="only the data sets of these columns, such as cifar10")
-    out.add_argument("--trials", metavar="N", type=_count, default=12, help="of each row (default: 12)")
+    trials = bench.TRIALS
+    out.add_argument("--trials", metavar="N", type=_count, default=trials, help=f"of each row (default: {trials})")
     out.add_argument("--out", metavar="FILE", type=Path, default=TRIALS, help=f"for the trials (default: {TRIALS})")
     out.add_argument("--tuned", metavar="FILE", type=Path, default=TUNED, help=f"for the choices (default: {TUNED})")
     _add_running(out)

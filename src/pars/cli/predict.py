@@ -19,7 +19,7 @@ def command(args: Sequence[str]) -> int:
     parser = Parser(prog="pars predict", description="Labels and confidences for rows, as CSV.")
     parser.add_argument("run", type=expanded, help="the run's folder, or that of `pars fit`")
     parser.add_argument(
-        "data", help="a data set's name (its test rows), a .npz or .npy file; after `pars fit` also a table or pictures"
+        "data", help="a data set's name (its test rows), a .npz or .npy file; after `pars fit` also a table or images"
     )
     parser.add_argument("--out", type=expanded, help="write here instead of to stdout")
     add_new_rows_flags(parser)

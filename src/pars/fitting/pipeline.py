@@ -22,14 +22,15 @@ from pars.data import Dataset, Labels, Split, Table
 from pars.encode import Encoder, EncoderName, Preprocessor
 from pars.engine import RunFolder, resend_interrupt, show_progress
 from pars.errors import EncoderChosenWarning, UserError
-from pars.files import PART, write_atomically, write_text
+from pars.files import PART, remove_halves, write_atomically, write_text
 from pars.fit_folder import AUDIT, BEFORE, CONTENT, JOB, PLAIN, RESULT, ROBUST, ROWS
 from pars.fitting.prediction import Predictor
 from pars.fitting.result import FitResult, gain, noise_corrected
 from pars.fitting.retraining import measure_retraining
-from pars.fitting.rows import read_rows
+from pars.fitting.rows import read_rows, read_test_rows
 from pars.fitting.settings import ROWS_CHECKSUM, FitSettings
-from pars.fitting.training import ClassicTraining, Training, choose_config, epochs_for_flop, no_progress
+from pars.fitting.simpler import LINEAR, better_linear
+from pars.fitting.training import ClassicTraining, Training, check_request, choose_config, epochs_for_flop, no_progress
 from pars.run import Classifier
 from pars.run_files import FILES, check_files
 
@@ -68,12 +69,12 @@ def fit(
         nothing is written.
     test, test_labels: further rows whose labels are right; they then decide whether it helped. Without them, those that
         an .npz file has as x_test and y_test.
-    encoder: for texts and pictures, a name as in `pars encode` or a function; None: chosen, with a warning.
-    encoded_views: number of weak and of strong views of every text or picture to encode and train on.
-    network: "auto", or a network to train on pictures: "timm:NAME", "hf:NAME", "lite0", or a dict of fields of
-        `ModelConfig` with such a name. Picture files are read at `size` pixels per side (default 224).
+    encoder: for texts and images, a name as in `pars encode` or a function; None: chosen, with a warning.
+    encoded_views: number of weak and of strong views of every text or image to encode and train on.
+    network: "auto", or a network to train on images: "timm:NAME", "hf:NAME", "lite0", or a dict of fields of
+        `ModelConfig` with such a name. Image files are read at `size` pixels per side (default 224).
     baseline: False: plain cross-entropy is not trained, so the result does not say whether the method helped.
-    skip_unreadable: leave out pictures that cannot be read, with a warning that counts them.
+    skip_unreadable: leave out images that cannot be read, with a warning that counts them.
     checked_labels: labels.csv of a review of these rows. Its labels replace the given ones; dropped rows are not
         trained on; checked rows are right from then on, and those that are held out decide whether it helped. Of the
         file that `pars review` wrote, the result also says how the review changed the accuracy (`retraining`).
@@ -93,7 +94,7 @@ def fit(
         table = data.with_checked_labels(table, checked_labels)
     if test is not None:
         test_labels = labels if test_labels is None and isinstance(labels, str) else test_labels
-        test = read_rows(test, test_labels, classes=table.classes, **options)
+        test = read_test_rows(test, test_labels, table, **options)
     reading = {"label": labels if isinstance(labels, str) else None, "unlabeled": unlabeled, **columns}
     settings = FitSettings(
         method=method,
@@ -135,9 +136,10 @@ def fit_table(
     if true_labels is not None:
         table = replace(table, true_labels=true_labels)
     test = table.test if test is None else test
+    check_request(settings.method, settings.network, settings.device, table)
     dataset, preprocessor = _dataset(table, test, settings, out, progress, log or _warn)
     show: Progress = show_progress if progress else no_progress
-    robust, held_out = _train_robust(dataset, settings, None if out is None else out / ROBUST, show)
+    robust, held_out = _train_robust(dataset, settings, None if out is None else out / ROBUST, show, log or _warn)
     plain = None
     if settings.baseline:
         plain = _train_plain(robust, settings, None if out is None else out / PLAIN, show)
@@ -146,6 +148,7 @@ def fit_table(
         retraining = measure_retraining(checked_labels, robust, result, settings, test=test, progress=show)
         result = replace(result, retraining=retraining)
     if out is not None:
+        remove_halves(out, out / AUDIT)
         audit.write_audit(result.audit, out / AUDIT, ["csv"], content=result.content)
         write_text(out / RESULT, json.dumps({"out": str(out), **result.summary()}, indent=1) + "\n")
     return result
@@ -226,8 +229,7 @@ def _check_folder(out: Path, job: Mapping[str, Any], source: str) -> None:
 
 def _save_rows(out: Path, table: Table, preprocessor: Preprocessor, train: Split, test: Split | None) -> None:
     """Write how new rows become inputs, what people are shown, and last the arrays that are trained on."""
-    for half in out.rglob(f".*{PART}"):  # left by a kill
-        half.unlink(missing_ok=True)
+    remove_halves(out, *(path for path in out.iterdir() if path.is_dir()))
     encode.save_preprocessor(preprocessor, out)
     source = str(Path(table.source).resolve()) if Path(table.source).exists() else None
     # json escapes to ASCII: a text may hold lone surrogates, which UTF-8 cannot encode.
@@ -256,7 +258,7 @@ def _save_rows(out: Path, table: Table, preprocessor: Preprocessor, train: Split
 
 
 def content_of(table: Table) -> Content:
-    """What people are shown of each row: its text or picture, and its name."""
+    """What people are shown of each row: its text or image, and its name."""
     if table.images is not None:
         return Content("image", [str(path.resolve()) for path in table.images], table.ids)
     return Content("text", table.texts, table.ids)
@@ -270,9 +272,12 @@ def _read_job(file: Path) -> Any:
 
 
 def _train_robust(
-    dataset: Dataset, settings: FitSettings, folder: Path | None, progress: Progress
+    dataset: Dataset, settings: FitSettings, folder: Path | None, progress: Progress, log: Log
 ) -> tuple[Training | ClassicTraining, npt.NDArray[np.bool_]]:
-    """The method with automatic settings, and the rows [n] held out: some, however few rows there are."""
+    """The method with automatic settings, and the rows [n] held out: some, however few rows there are.
+
+    In place of PARS, logistic regression where it is clearly better on them; then the folder holds both.
+    """
     classic = settings.method in CLASSIC
     if folder is not None and RunFolder(folder).config.exists():
         config = run.open_run(folder)[1]  # chosen when the fit was begun
@@ -301,6 +306,13 @@ def _train_robust(
         callback=progress(),
         title=settings.method,
     )
+    if settings.network == "auto":
+        found = None if folder is not None and is_classic_folder(folder) else better_linear(trained, dataset, loaded)
+        if found is not None:
+            log(found)
+        if found is not None or (folder is not None and is_classic_folder(folder)):
+            settings = replace(settings, method=LINEAR)
+            return _fit_classic(dataset, settings, loaded.held_out, folder), loaded.held_out
     return Training(dataset, trained, trials, loaded), loaded.held_out
 
 
@@ -322,9 +334,13 @@ def _train_plain(
     """Cross-entropy on the same rows, for as many epochs as cost what the robust method did if it is a network."""
     network = settings.network if isinstance(robust, Training) else "auto"
     params = {**DEFAULTS, "method": "ce", "device": settings.device, "network": network}
-    (config,) = autoconfig.configurations(params, robust.dataset, settings.seed, least_held_out=LEAST_HELD_OUT).values()
+    configs = autoconfig.configurations(params, robust.dataset, settings.seed, least_held_out=LEAST_HELD_OUT)
+    *_, config = configs.values()
     if isinstance(robust, Training):
         loaded, source = robust.loaded, robust.trained.config.data
+        chosen = robust.trained.config  # the same network, regularized alike
+        train = replace(config.train, weight_decay=chosen.train.weight_decay)
+        config = replace(config, model=chosen.model, train=train)
         epochs = epochs_for_flop(config, loaded, robust.trained.result["flop"])
     else:
         loaded, epochs = run.load_training_data(config, robust.dataset), config.train.epochs
@@ -344,7 +360,7 @@ def _compare(
     robust: Training | ClassicTraining,
     plain: Training | None,
     held_out: npt.NDArray[np.bool_],
-    method: str,
+    asked: str,
     preprocessor: Preprocessor,
     content: Content,
     out: Path | None,
@@ -353,13 +369,14 @@ def _compare(
     dataset = robust.dataset
     labels, inputs, true = dataset.train.labels, dataset.train.inputs, dataset.train.true_labels
     model: Classifier | ClassicClassifier
+    method = asked
     if isinstance(robust, Training):
         model, result = robust.trained.classifier(), robust.trained.result
         selected = result.get("selected")
         if selected is not None and selected["epoch"] == result["epochs"]:
             selected = None
     else:
-        model, selected = robust.fit.classifier, None
+        model, selected, method = robust.fit.classifier, None, robust.fit.name
     models = [model] if plain is None else [model, plain.trained.classifier()]
     ours, *others = (model.predict_proba(inputs).argmax(dim=1).numpy() for model in models)
     report = robust.audit()
@@ -381,6 +398,7 @@ def _compare(
         clean = gain(ours[known], theirs[known], true[known])
     return FitResult(
         method=method,
+        replaced=None if method == asked else asked,
         classes=dataset.classes,
         predictor=Predictor(model, preprocessor),
         audit=report,

@@ -151,6 +151,7 @@ class FitResult:
     content: Content | None = None  # texts or files of the rows, for people
     out: Path | None = None
     same_cost: bool = True  # whether plain training cost as much; it cannot where `method` has no network
+    replaced: str | None = None  # the method that was asked for, where a linear model is clearly better (`simpler.py`)
     retraining: Retraining | None = None  # of a fit with checked labels: what the review changed
 
     def predict_proba(self, rows: Any) -> npt.NDArray[np.float32]:
@@ -177,6 +178,7 @@ class FitResult:
         gains = {name: None if g is None else asdict(g) | {"verdict": g.verdict} for name, g in named.items()}
         return {
             "method": self.method,
+            "replaced": self.replaced,
             "rows": len(self.held_out),
             "verdict": self.verdict,
             "held_out_accuracy": self.held_out_accuracy,
@@ -213,6 +215,8 @@ class FitResult:
             flagged,
             *report.warnings,
         ]
+        if self.replaced is not None:
+            lines.append(f"{self.method} takes the place of {self.replaced}: it is clearly better on held-out labels.")
         if self.verdict is None:
             lines.append(
                 f"Accuracy of {self.method} on held-out labels as given: {100 * self.held_out_accuracy:.1f} %. "

@@ -18,7 +18,7 @@ ROWS_CHECKSUM = "rows_blake2b"
 class FitSettings:
     """How rows are fitted.
 
-    method: a name of `pars methods`. encoder: for texts and pictures, as `pars encode` takes it; None: chosen.
+    method: a name of `pars methods`. encoder: for texts and images, as `pars encode` takes it; None: chosen.
     encoded_views: weak and strong views of every row that are encoded, too.
     reading: arguments of `data.read_table`, with which files of new rows are read later.
     baseline: whether to train plain cross-entropy, too, to say whether the method helped.

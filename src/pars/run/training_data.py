@@ -81,7 +81,8 @@ def load_training_data(config: RunConfig, dataset: Dataset | None = None) -> Tra
     record = inputs.describe_data(source)
     if config.data.labels is not None:
         found = data.read_checked_labels(expanded(config.data.labels), noisy.labels, loaded.classes)
-        train = replace(train, labels=found.labels, true_labels=found.true_labels(true), checked=found.checked)
+        checked = found.checked if train.checked is None else np.where(found.checked, found.checked, train.checked)
+        train = replace(train, labels=found.labels, true_labels=found.true_labels(true), checked=checked)
         record["train"]["checked_labels_sha256"] = noise.labels_sha256(found.labels)
     with_noise = replace(loaded, train=train)
     data.check_split(with_noise.train, with_noise.n_classes, f"{loaded.name} (training)", training=True)
@@ -103,7 +104,8 @@ def check_own_file(config: RunConfig) -> None:
     """A preset for one's own rows cannot know whose: say so, rather than that its placeholder does not exist."""
     for preset, name in OWN_FILES.items():
         if config.data.name == name and not Path(name).exists():
-            raise UserError(f"data.name is {name}, which is not there: preset {preset} needs --data.name FILE.npz")
+            kind = "FILE.npz" if name.endswith(".npz") else "FOLDER"
+            raise UserError(f"data.name is {name}, which is not there: preset {preset} needs --data.name {kind}")
 
 
 def check_dataset(dataset: Dataset) -> None:
