@@ -57,6 +57,21 @@ def test_keys_decide_and_go_to_the_next_row_and_back(tmp_path: Path, browser: An
         assert row_shown(page) == second  # the address keeps the place
 
 
+def test_the_sheet_has_qualities_and_nothing_to_decide(tmp_path: Path, browser: Any) -> None:
+    items = make_items(classes=("cat", "dog", "\u0642\u0637\u0629"))  # the last one is written from right to left
+    with serving(make_session(tmp_path, items)) as (server, _), watched_page(browser, server.url) as watched:
+        page = watched.page
+        assert page.locator("#actions").is_visible()
+        assert page.locator("#given bdi").text_content() == items.classes[items.given[items.listed[0]]]
+        page.keyboard.press("i")
+        page.wait_for_selector("#sheet")
+        assert not page.locator("#actions").is_visible()
+        lines = page.get_by_role("region", name="Really wrong, by quality").locator("tr").all_text_contents()
+        quality = items.quality[items.listed]
+        assert lines[1].startswith(f"{quality[0]:.3f} to {quality[3]:.3f}")
+        assert lines[10].startswith(f"{quality[36]:.3f} to {quality[39]:.3f}")
+
+
 def test_marks_take_all_that_match_after_one_confirmation(tmp_path: Path, browser: Any) -> None:
     with (
         serving(make_session(tmp_path, make_items(200, 100))) as (server, client),

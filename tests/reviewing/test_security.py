@@ -163,7 +163,8 @@ def test_there_is_no_cors(served: tuple[ReviewServer, Client]) -> None:
     own = f"http://127.0.0.1:{server.port}"
     for method, path in (("OPTIONS", "/api/decide"), ("OPTIONS", "/"), ("PUT", "/api/decide"), ("DELETE", "/api/meta")):
         headers = {"Origin": own, "Access-Control-Request-Method": "POST"}
-        assert client.raw(method, path, None, headers)[0] == 405
+        for cookie in (True, False):  # a browser asks without its cookies first
+            assert client.raw(method, path, None, headers, cookie=cookie)[0] == 405
     _, headers, _ = client.raw("GET", "/api/meta", None, {"Origin": own})
     assert not [name for name in headers if name.startswith("access-control")]
 
@@ -179,6 +180,7 @@ def test_every_answer_has_the_policy(served: tuple[ReviewServer, Client], path: 
     }  # fmt: skip
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["cross-origin-resource-policy"] == "same-origin"
+    assert headers["cross-origin-opener-policy"] == "same-origin"
 
 
 def test_scripts_write_text_and_never_markup() -> None:
@@ -198,6 +200,7 @@ def test_scripts_write_text_and_never_markup() -> None:
     ["/media/../../etc/passwd", "/media/..%2f..%2fetc/passwd", "/media/%2e%2e/%2e%2e/etc/passwd", "/media/-1",
      "/media/1e9", "/media/1000000000", "/media/99999999999999999999999", "/media/100", "/media/",
      "/static/../app.py", "/static/..%2fapp.py", "/static/%2e%2e/app.py", "/static//etc/passwd",
+     "/media/" + 5000 * "9", "/api/item/" + 5000 * "9", "/media/%D9%A1",
      "/api/item/-1", "/api/item/100", "/api/item/x", "/api/item/1000000000", "/api/export.exe"],
 )  # fmt: skip
 def test_no_path_comes_from_the_client(pictures: Client, path: str) -> None:

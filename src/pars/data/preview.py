@@ -162,6 +162,8 @@ class ImageFilePreviews:
                         return placeholder(f"{width} × {height} pixels are too many to show")
                     opened.draft("RGB", (2 * SIDE[size], 2 * SIDE[size]))  # a JPEG is decoded at a fraction of its size
                     return encoded(ImageOps.exif_transpose(opened), size)
+        except FileNotFoundError:
+            return placeholder("the file is not there any more")
         except Image.DecompressionBombError:
             return placeholder("the image has too many pixels to show")
         except Exception as error:  # Pillow raises nearly anything for damaged files

@@ -85,8 +85,8 @@ def build_app(session: ReviewSession, token: str, port: int, quit_server: Callab
         return await json_answer(work)
 
     def row_of(request: Request) -> int | None:
-        text = request.path_params["row"]
-        return int(text) if len(text) < 12 and int(text) < len(session.items) else None
+        text: str = request.path_params["row"]
+        return int(text) if _is_whole(text) and int(text) < len(session.items) else None
 
     async def item(request: Request) -> Response:
         row = row_of(request)
@@ -167,8 +167,8 @@ def build_app(session: ReviewSession, token: str, port: int, quit_server: Callab
         Route("/static/{name}", static),
         Route("/api/meta", meta),
         Route("/api/items", items),
-        Route("/api/item/{row:int}", _texts(item)),
-        Route("/media/{row:int}", _texts(media)),
+        Route("/api/item/{row}", item),
+        Route("/media/{row}", media),
         Route("/api/decide", posted(lambda body: answer(session.decide(body))), methods=["POST"]),
         Route("/api/undo", posted(undo), methods=["POST"]),
         Route("/api/redo", posted(redo), methods=["POST"]),
@@ -190,19 +190,13 @@ def build_app(session: ReviewSession, token: str, port: int, quit_server: Callab
     return Guard(app, token, port)
 
 
-def _texts(route: Callable[[Request], Any]) -> Callable[[Request], Any]:
-    """Starlette has read the row as a number already; routes check the text of it."""
-
-    async def wrapped(request: Request) -> Response:
-        request.path_params["row"] = str(request.path_params["row"])
-        answer: Response = await route(request)
-        return answer
-
-    return wrapped
+def _is_whole(text: str) -> bool:
+    """Whether it is a number of few digits: Python refuses to read one of thousands."""
+    return text.isascii() and text.isdecimal() and len(text) < 12
 
 
 def _whole(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 12):
+    if not _is_whole(text):
         raise UserError(f"{text[:20]!r} is not a whole number")
     return int(text)
 

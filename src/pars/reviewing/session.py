@@ -269,7 +269,7 @@ class ReviewSession:
             if len(part):
                 here = part[np.isin(self.store.state[part], (KEEP, ACCEPT, RELABEL, DROP))]
                 low, high = (float(self.items.quality[part].min()), float(self.items.quality[part].max()))
-                deciles.append({"low": low, "high": high, "rows": len(part),
+                deciles.append({"quality_low": low, "quality_high": high, "rows": len(part),
                                 **vars(wilson(int(self.wrong(here).sum()), len(here)))})  # fmt: skip
         last = np.array(self.store.last(STOP_AFTER), dtype=np.int64)
         of_last = self.wrong(last).tolist() if len(last) else []

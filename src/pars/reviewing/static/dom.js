@@ -13,6 +13,9 @@ export function make(tag, options = {}, ...children) {
   return node;
 }
 
+// A name between other words: one that is written from right to left does not turn them around.
+export const named = (text) => make("bdi", { text });
+
 export const STATES = {
   undecided: ["○", "undecided"], keep: ["✓", "kept"], accept: ["→", "accepted"], relabel: ["✎", "relabeled"],
   drop: ["✕", "dropped"], skip: ["…", "skipped"], decided: ["●", "decided"],
@@ -20,8 +23,8 @@ export const STATES = {
 
 export function stateText(item, classes) {
   const [icon, word] = STATES[item.state];
-  const named = item.state === "relabel" || item.state === "accept" ? ` as ${classes[item.label]}` : "";
-  return `${icon} ${word}${named}`;
+  const label = item.state === "relabel" || item.state === "accept" ? ` as ${classes[item.label]}` : "";
+  return `${icon} ${word}${label}`;
 }
 
 export const percent = (share) => (share === null || share === undefined ? "–" : `${(100 * share).toFixed(1)} %`);

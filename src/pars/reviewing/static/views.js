@@ -1,5 +1,5 @@
 // The three pictures of a review: one row, a grid of rows, the sheet of numbers.
-import { STATES, make, percent, stateText } from "./dom.js";
+import { STATES, make, named, percent, stateText } from "./dom.js";
 
 export const picture = (row, size, name, on = {}) => {
   const img = make("img", { src: `/media/${row}?s=${size}`, alt: name, loading: size === "thumb" ? "lazy" : "eager", on });
@@ -36,15 +36,15 @@ export function one(item, position, total, classes, choose) {
   box.append(make("p", { class: "why", text: where + id }));
   if (!item.blind) {
     box.append(make("div", { class: "sides" },
-      make("p", { id: "given", text: `given: ${classes[item.given]} ${item.quality === null ? "" : item.quality.toFixed(2)}` }),
-      make("p", { id: "suggested", text: `suggested: ${classes[item.suggested]} ${item.suggested_prob.toFixed(2)}` })));
+      make("p", { id: "given" }, "given: ", named(classes[item.given]), ` ${item.quality === null ? "" : item.quality.toFixed(2)}`),
+      make("p", { id: "suggested" }, "suggested: ", named(classes[item.suggested]), ` ${item.suggested_prob.toFixed(2)}`)));
   }
   box.append(content(item));
   const list = make("ul", { class: "choices", "aria-label": item.blind ? "Classes" : "Classes, most likely first" });
   digits(item, classes).forEach((label, at) => {
     const found = item.blind ? undefined : item.choices.find((choice) => choice.label === label);
     const button = make("button", { type: "button", "data-label": label, on: { click: () => choose(label) } },
-      make("kbd", { text: String((at + 1) % 10) }), ` ${classes[label]}${found ? ` ${found.prob.toFixed(2)}` : ""}`);
+      make("kbd", { text: String((at + 1) % 10) }), " ", named(classes[label]), found ? ` ${found.prob.toFixed(2)}` : "");
     list.append(make("li", {}, button));
   });
   box.append(list);
@@ -53,6 +53,8 @@ export function one(item, position, total, classes, choose) {
   box.append(make("p", { id: "state", class: `state-${item.state}`, text: stateText(item, classes) }));
   return box;
 }
+
+const pairOf = (item, classes) => [named(classes[item.given]), " → ", named(classes[item.suggested])];
 
 export const columns = () => Math.max(1, Math.min(6, Math.floor((document.body.clientWidth - 8) / 170)));
 
@@ -71,8 +73,9 @@ export function grid(page, state, classes, kind, on) {
     if (state.sort === "pair" && pair !== before) {
       close();
       const group = groups.get(pair);
-      const words = `${classes[item.given]} → ${classes[item.suggested]}${group ? ` (${group.n} rows, ${group.decided} decided)` : ""}`;
-      box.append(make("div", { role: "row", class: "grid-head" }, make("span", { role: "rowheader", text: words })));
+      const counts = group ? ` (${group.n} rows, ${group.decided} decided)` : "";
+      box.append(make("div", { role: "row", class: "grid-head" },
+        make("span", { role: "rowheader" }, ...pairOf(item, classes), counts)));
       before = pair;
     }
     if (!line || filled % across === 0) {
@@ -97,7 +100,7 @@ export function tile(item, state, classes, kind, on) {
     on: { click: (event) => on.click(item.row, event), dblclick: () => on.open(item.row), focus: () => on.focus(item.row) } });
   if (kind === "image") cell.append(picture(item.row, "thumb", ""));
   else cell.append(make("p", { class: "words", text: item.text }));
-  cell.append(make("p", { text: words }), make("p", { class: `state-${item.state}`, text: stateText(item, classes) }));
+  cell.append(make("p", {}, ...pairOf(item, classes)), make("p", { class: `state-${item.state}`, text: stateText(item, classes) }));
   if (marked) cell.append(make("p", { text: "☑ marked" }));
   return cell;
 }
@@ -106,7 +109,7 @@ const interval = (share) => (share.value === null ? "–" : `${percent(share.val
 
 function table(caption, head, rows) {
   const body = make("table", {}, make("caption", { text: caption }), make("tr", {}, ...head.map((text) => make("th", { scope: "col", text }))));
-  for (const row of rows) body.append(make("tr", {}, ...row.map((text) => make("td", { text }))));
+  for (const row of rows) body.append(make("tr", {}, ...row.map((cell) => make("td", {}, ...[cell].flat()))));
   return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, body);
 }
 
@@ -137,9 +140,9 @@ export function sheet(stats, classes, meta, on) {
     make("ul", { id: "files" }));
   if (stats.pairs.length) {
     box.append(table("Really wrong, by pair", ["given → suggested", "checked", "wrong", "share (95 %)"], stats.pairs.map((p) =>
-      [`${classes[p.given]} → ${classes[p.suggested]}`, String(p.of), String(p.count), interval(p)])));
+      [pairOf(p, classes), String(p.of), String(p.count), interval(p)])));
   }
   box.append(table("Really wrong, by quality", ["quality", "rows", "checked", "share (95 %)"], stats.deciles.map((d) =>
-    [`${d.low.toFixed(3)} to ${d.high.toFixed(3)}`, String(d.rows), String(d.of), interval(d)])));
+    [`${d.quality_low.toFixed(3)} to ${d.quality_high.toFixed(3)}`, String(d.rows), String(d.of), interval(d)])));
   return box;
 }
