@@ -3,7 +3,8 @@
     python benchmarks/distributed.py --json      # on a machine with two idle cores
 
 Runs alternate. A run's speed is that of the steps between its first and last epoch: start, evaluation and saving do not
-count. `scaling` is the median over rounds of the speed of two processes over that of one.
+count. `scaling` is the median over rounds of the speed of two processes over that of one. `bound` is that of two runs
+at a time that have nothing to do with each other, together: what the machine, its memory and its other work allow.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -80,12 +82,19 @@ def main() -> None:
     if options.measure:
         measure(options.measure)
         return
-    turns = [(run_with(1, options.method), run_with(2, options.method)) for _ in range(options.rounds)]
+    turns = []
+    for _ in range(options.rounds):
+        one, two = run_with(1, options.method), run_with(2, options.method)
+        with ThreadPoolExecutor(2) as pool:
+            apart = statistics.mean(pool.map(run_with, (1, 1), [options.method] * 2))
+        turns.append((one, two, apart))
     result = {
         "method": options.method,
-        "scaling": round(statistics.median(one / two for one, two in turns), 2),
-        "one": [round(one, 2) for one, _ in turns],
-        "two": [round(two, 2) for _, two in turns],
+        "scaling": round(statistics.median(one / two for one, two, _ in turns), 2),
+        "bound": round(statistics.median(2 * one / apart for one, _, apart in turns), 2),
+        "one": [round(one, 2) for one, _, _ in turns],
+        "two": [round(two, 2) for _, two, _ in turns],
+        "apart": [round(apart, 2) for _, _, apart in turns],
         "cores": os.cpu_count(),
     }
     print(json.dumps(result) if options.json else "\n".join(f"{name}: {value}" for name, value in result.items()))

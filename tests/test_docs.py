@@ -310,6 +310,13 @@ def _name_and_args(flags: str) -> tuple[str, list[str]]:
     return name, args
 
 
+@pytest.mark.parametrize("name", ["digits", "features"])
+def test_the_tables_of_methods_have_the_numbers_of_their_files(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    every_method = importlib.import_module("benchmarks.every_method")
+    assert every_method.table(ROOT / "results" / f"methods-{name}.jsonl") in (ROOT / "docs/methods.md").read_text()
+
+
 def test_the_table_of_methods_names_every_method() -> None:
     text = PAGES["methods.md"].read_text(encoding="utf-8")
     named = re.findall(r"^\| \[`([^`]+)`\]\(\.\./(src/pars/methods/\w+\.py)\)", text, flags=re.MULTILINE)

@@ -1,4 +1,4 @@
-"""`torchrun -m pars train`: one process of two is killed, then the run is resumed with two and with one."""
+"""`pars train` and `pars encode` in two processes that torchrun starts: one is killed or told to stop; then resumed."""
 
 from __future__ import annotations
 
@@ -6,31 +6,61 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from pars.engine import load_tensors
 
 FLAGS = "--preset digits --data.limit 300 --method elr --noise.rate 0.4 --train.epochs 3 --train.lr 0.01"
-TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "pars"]
+ENCODER = """
+import os
+import time
+import numpy as np
+
+def letters(texts):
+    time.sleep(float(os.environ.get('SLEEP', 0)))
+    return np.array([[len(text), text.count("a")] for text in texts])
+"""
 
 
 def start(*args: str, processes: int = 2) -> subprocess.Popen[str]:
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"] if processes == 2 else []
+    return begin([*launcher, "-m", "pars", *args])
+
+
+def begin(args: list[str], **variables: str) -> subprocess.Popen[str]:
     env = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "OMP_NUM_THREADS": "1"}
-    launcher = TORCHRUN if processes == 2 else ["-m", "pars"]
-    return subprocess.Popen(
-        [sys.executable, *launcher, *args], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
+    command, out = [sys.executable, *args], subprocess.DEVNULL
+    return subprocess.Popen(command, env=env | variables, stdout=out, stderr=subprocess.PIPE, text=True)
+
+
+def run_pair(*args: str) -> str:
+    """Run two processes without torchrun, as one that knows the same variables would start them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    here = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    both = [begin(["-m", "pars", *args], RANK=str(rank), LOCAL_RANK=str(rank), **here) for rank in (0, 1)]
+    return "".join(map(finish, both))
 
 
 def finish(process: subprocess.Popen[str]) -> str:
     _, said = process.communicate(timeout=300)
     assert process.returncode == 0, said
     return said
+
+
+def wait_for(process: subprocess.Popen[str], condition: Callable[[], bool]) -> None:
+    while not condition():
+        assert process.poll() is None
+        time.sleep(0.02)
 
 
 def workers(parent: int) -> dict[int, int]:
@@ -48,33 +78,70 @@ def workers(parent: int) -> dict[int, int]:
     return found
 
 
+def end(running: subprocess.Popen[str], rank: int, sent: signal.Signals) -> str:
+    """Send a signal to one rank; all end within a minute. Returns what they said."""
+    os.kill(workers(running.pid)[rank], sent)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode != 0
+    return said
+
+
 def weights(run: Path) -> dict[str, torch.Tensor]:
     return load_tensors(run / "model.safetensors")[0]
 
 
-def test_a_killed_process_stops_all_and_the_run_resumes_with_two_or_one(tmp_path: Path) -> None:
-    whole, killed, alone = tmp_path / "whole", tmp_path / "killed", tmp_path / "alone"
-    said = finish(start("train", *FLAGS.split(), "--out", str(whole)))
-    assert "2 processes (cpu)" in said
+def test_one_that_is_killed_or_told_to_stop_stops_all_and_two_or_one_resume(tmp_path: Path) -> None:
+    whole, stopped, alone = tmp_path / "whole", tmp_path / "stopped", tmp_path / "alone"
+    assert "2 processes (cpu)" in run_pair("train", *FLAGS.split(), "--out", str(whole))
 
-    running = start("train", *FLAGS.split(), "--out", str(killed))
-    metrics = killed / "metrics.jsonl"
-    while not (metrics.exists() and metrics.read_text().count("\n") >= 1):
-        assert running.poll() is None
-        time.sleep(0.02)
-    os.kill(workers(running.pid)[1], signal.SIGKILL)
-    died = time.monotonic()
-    _, said = running.communicate(timeout=60)
-    assert running.returncode != 0
-    assert time.monotonic() - died < 60
+    metrics = stopped / "metrics.jsonl"
+    running = start("train", *FLAGS.split(), "--out", str(stopped))
+    wait_for(running, metrics.exists)
+    said = end(running, 1, signal.SIGTERM)
+    assert "pars resume" in said, said  # from the first, which was not told
+    assert (stopped / "checkpoint.safetensors").exists()
+    assert not (stopped / "result.json").exists()
+
+    before = metrics.stat().st_mtime_ns
+    running = start("resume", str(stopped))
+    wait_for(running, lambda: metrics.stat().st_mtime_ns > before)
+    said = end(running, 1, signal.SIGKILL)
     assert re.search(r"rank\s*:\s*1", said), said  # torchrun's report
-    assert not (killed / "result.json").exists()
+    assert not (stopped / "result.json").exists()
 
-    shutil.copytree(killed, alone)
-    finish(start("resume", str(killed)))
+    shutil.copytree(stopped, alone)
+    run_pair("resume", str(stopped))
     finish(start("resume", str(alone), processes=1))
     expected = weights(whole)
-    for name, tensor in weights(killed).items():
+    for name, tensor in weights(stopped).items():
         assert torch.equal(tensor, expected[name]), name
     for name, tensor in weights(alone).items():
         torch.testing.assert_close(tensor, expected[name], rtol=1e-2, atol=1e-3, msg=name)
+
+
+def test_two_processes_encode_what_one_does_also_if_one_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "slow_letters.py").write_text(ENCODER)
+    table = tmp_path / "t.csv"
+    table.write_text("text\n" + "".join(f"{'ab' * (row % 7)}{row}\n" for row in range(300)))
+    path = os.pathsep.join([str(tmp_path), *(path for path in sys.path if path)])
+    common = ["--text", "text", "--encoder", "python:slow_letters:letters", "--batch", "1", "--views", "1"]
+
+    def command(out: str) -> list[str]:
+        return ["-m", "pars", "encode", str(table), str(tmp_path / out), *common]
+
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    running = begin([*launcher, *command("two.npz")], PYTHONPATH=path, SLEEP="0.05")
+    work = tmp_path / "two.npz.part"
+    wait_for(running, (work / "done.1.json").exists)  # its first shards are recorded
+    said = end(running, 1, signal.SIGKILL)
+    assert re.search(r"rank\s*:\s*1", said), said
+    assert not (tmp_path / "two.npz").exists()
+    assert (work / "done.json").exists()
+
+    finish(begin([*launcher, *command("two.npz")], PYTHONPATH=path))
+    finish(begin(command("one.npz"), PYTHONPATH=path))
+    one, two = (np.load(tmp_path / name) for name in ("one.npz", "two.npz"))
+    assert sorted(one) == sorted(two)
+    for name in one:
+        assert one[name].tobytes() == two[name].tobytes(), name
+    assert sorted(file.name for file in tmp_path.iterdir() if "npz" in file.name) == ["one.npz", "two.npz"]

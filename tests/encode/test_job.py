@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -30,6 +33,7 @@ from pars.encode import (
 )
 from pars.errors import UserError
 
+T = TypeVar("T")
 WORDS = ["card", "lost", "arrive", "where", "my", "is", "when", "fee", "pay", "top"]
 
 
@@ -225,6 +229,77 @@ def test_damaged_working_files_are_named(tmp_path: Path) -> None:
     assert job()
 
 
+class Thread:
+    """One of several threads that encode together, as processes do."""
+
+    def __init__(self, rank: int, all_of_them: list[Thread], barrier: threading.Barrier) -> None:
+        self.rank, self.size = rank, barrier.parties
+        self._all, self._barrier, self._flag = all_of_them, barrier, False
+        all_of_them.append(self)
+
+    def in_first(self, function: Callable[[], T]) -> T | None:
+        found = function() if self.rank == 0 else None
+        self._barrier.wait()
+        return found
+
+    def any(self, flag: bool) -> bool:
+        self._flag = flag
+        self._barrier.wait()
+        found = any(each._flag for each in self._all)
+        self._barrier.wait()
+        return found
+
+
+def encode_together(
+    size: int, out: Path, table: Table, *, stop: Mapping[int, int] | None = None, batch: int = 4
+) -> tuple[list[bool], list[int]]:
+    """Encode in `size` threads, those in `stop` stopping after so many batches; returns what each returned and did."""
+    everyone: list[Thread] = []
+    barrier, rows = threading.Barrier(size, timeout=60), [0] * size
+    threads = [Thread(rank, everyone, barrier) for rank in range(size)]
+
+    def work(me: Thread) -> bool:
+        left = StopAfter((stop or {}).get(me.rank, 1000))
+
+        def step(n: int) -> None:
+            rows[me.rank] += n
+            left.step(n)
+
+        return encode_table(
+            table,
+            out,
+            encoder("tfidf"),
+            test=texts(6, 1),
+            views=CachedViewsConfig(count=1),
+            batch=batch,
+            progress=Progress(step=step, stopped=left.progress.stopped),
+            processes=me,
+        )
+
+    with ThreadPoolExecutor(size) as pool:
+        return list(pool.map(work, threads)), rows
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_several_processes_leave_the_bytes_of_one_whoever_stopped_and_resumed(tmp_path: Path) -> None:
+    table = texts(41)
+    assert encode_together(1, tmp_path / "one", table) == ([True], [47])
+    assert encode_together(3, tmp_path / "three", table)[0] == [True] * 3
+    assert files(tmp_path / "three") == files(tmp_path / "one")
+
+    finished, before = encode_together(3, tmp_path / "stopped", table, stop={1: 2})
+    assert finished == [False] * 3
+    assert before[1] == 8
+    assert all(before)  # the others did something, and stopped because one did
+    finished, after = encode_together(2, tmp_path / "stopped", table)
+    assert finished == [True] * 2
+    assert sum(before) + sum(after) == 47  # what was finished is not done again
+    assert files(tmp_path / "stopped") == files(tmp_path / "one")
+
+
 def test_views_do_not_depend_on_the_batch() -> None:
     table = pictures(9)
     rows = read_rows(table, 0, 9, 0)
@@ -248,7 +323,7 @@ def test_picture_files_are_read_at_the_encoders_size_and_named_when_broken(tmp_p
     assert encode_table(table, tmp_path / "f.npz", encoder(redness, kind="image", size=16))
     assert np.load(tmp_path / "f.npz")["x"].tolist() == [[1], [2], [0]]
     (tmp_path / "in" / "cat" / "2.png").write_bytes(b"broken")
-    with pytest.raises(UserError, match=r"row 1: .*2\.png cannot be read as a picture"):
+    with pytest.raises(UserError, match=r"row 1: .*2\.png cannot be read as an image"):
         encode_table(table, tmp_path / "g.npz", encoder(redness, kind="image", size=16))
 
 

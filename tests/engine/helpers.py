@@ -60,6 +60,7 @@ def make_trainer(
     plain_views: bool = False,
     planned: Sequence[float] = (),
     processes: Processes | None = None,
+    device: str = "cpu",
 ) -> Trainer:
     if folder is not None:
         folder.mkdir(exist_ok=True)
@@ -70,6 +71,7 @@ def make_trainer(
         views=views("none" if plain_views else "dropout"),
         config=config,
         seed=seed,
+        device=device,
         held_out=held_out,
         folder=None if folder is None else RunFolder(folder),
         callback=callback,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import torch
 from torch import nn
 
 from engine.helpers import assert_identical, make_trainer
-from engine.two_processes import METHODS, outcome, trained
+from engine.two_processes import BY_GLOO, METHODS, outcome
 from pars.engine import Processes
 from pars.errors import UserError
 from pars.methods import REGISTRY, by_name
@@ -37,15 +38,43 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in (0, 1)]
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_two_processes_train_as_one(name: str, found: list[dict[str, Any]]) -> None:
+@pytest.fixture(scope="module")
+def alone() -> dict[str, dict[str, torch.Tensor]]:
+    """What a single process ends with, by method; filled by the tests."""
+    return {}
+
+
+@pytest.mark.parametrize("name", [*METHODS, *(f"{name} by gloo" for name in BY_GLOO)])
+def test_two_processes_train_as_one(
+    name: str, found: list[dict[str, Any]], alone: dict[str, dict[str, torch.Tensor]]
+) -> None:
     torch.set_num_threads(1)
-    alone = outcome(trained(name))
+    method = name.removesuffix(" by gloo")
+    if method not in alone:
+        alone[method] = outcome(method)
     together = found[0][name]
     assert_identical(together, found[1][name])  # the second knows all that the first does
-    assert alone.keys() == together.keys()
-    for key, tensor in alone.items():
-        torch.testing.assert_close(together[key], tensor, rtol=1e-4, atol=1e-5, msg=f"{name}: {key}")
+    assert alone[method].keys() == together.keys()
+    for key, tensor in alone[method].items():
+        if key == "gradient.0" or key.startswith("loss.1."):
+            assert (together[key] - tensor).norm() <= 1e-5 * tensor.norm(), f"{name}: {key}"
+        else:  # a gradient of 21 steps later is less certain than the weights that it is added to
+            later = key.startswith(("gradient.", "optimizer."))
+            atol = 1e-3 * max(1.0, float(tensor.abs().max())) if later else 1e-4
+            torch.testing.assert_close(together[key], tensor, rtol=1e-4, atol=atol, msg=f"{name}: {key}")
+
+
+def test_shared_memory_exchanges_what_gloo_does(found: list[dict[str, Any]]) -> None:
+    if sys.platform == "linux" and platform.machine() == "x86_64":
+        assert found[0]["shared"]
+    for each in found:
+        by_gloo, shared = each["exchanged"]
+        assert_identical(by_gloo, shared)
+    assert torch.equal(found[0]["exchanged"][1]["sum.5000"], torch.arange(5000.0) * 2)
+
+
+def test_a_process_that_has_ended_is_named(found: list[dict[str, Any]]) -> None:
+    assert found[0]["alone"].startswith("rank 1 has ended" if found[0]["shared"] else "another process has ended")
 
 
 def test_batch_norm_over_two_processes_is_that_of_the_whole_batch(found: list[dict[str, Any]]) -> None:
@@ -72,12 +101,12 @@ def test_what_one_process_says_all_know(found: list[dict[str, Any]]) -> None:
         assert each["error"] == "not here"
 
 
-def test_a_method_that_cannot_is_refused_with_the_reason() -> None:
-    assert [name for name in REGISTRY if by_name(name).single_process] == ["mlnt"]
-    with pytest.raises(UserError, match="MLNT trains in one process only: its meta-gradient"):
-        make_trainer(by_name("mlnt"), processes=Processes(0, 2))
+def test_a_method_that_cannot_is_refused_on_several_gpus_with_the_reason() -> None:
+    assert [name for name in REGISTRY if by_name(name).one_gpu] == ["mlnt"]
+    with pytest.raises(UserError, match="MLNT trains on one GPU only: its meta-gradient"):
+        make_trainer(by_name("mlnt"), processes=Processes(0, 2), device="cuda")
 
 
 def test_a_batch_smaller_than_the_number_of_processes_is_refused() -> None:
-    with pytest.raises(UserError, match=r"a batch has 2 row\(s\), fewer than the 3 processes"):
+    with pytest.raises(UserError, match=r"2 row\(s\) cannot be divided among 3 processes"):
         Processes(0, 3).apply(lambda rows: (rows,), torch.zeros(2, 1))

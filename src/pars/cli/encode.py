@@ -8,12 +8,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pars import data, encode
+from pars import data, encode, engine
 from pars.augment import ViewsConfig
 from pars.cli.flags import Parser, add_json_flag, add_table_flags, check_unmirrored, parsed, table_options
 from pars.cli.output import say, show
 from pars.data import Table
-from pars.engine import Interrupted, catch_interrupt, locked, show_progress
+from pars.engine import Callback, Interrupted, catch_interrupt, locked, show_progress
 from pars.errors import UserError
 from pars.files import PART, expanded
 
@@ -46,19 +46,26 @@ def command(args: Sequence[str]) -> int:
     about = "Encode every row once with a frozen encoder; run the same command again to resume."
     options, flags = parsed(parser(), Flags, default=Flags(), args=args, about=about)
     check_unmirrored(flags.views)
-    encode.check_output_path(options.out)
+    with engine.joined("cpu") as processes:
+        processes.in_first(lambda: encode.check_output_path(options.out))
+        return _encode(options, flags, processes)
+
+
+def _encode(options: argparse.Namespace, flags: Flags, processes: engine.Processes) -> int:
     train, test = tables(options)
     encoder = chosen(options, train)
     work = options.out.with_name(options.out.name + PART)
-    progress = show_progress(epochs=False)
+    progress = show_progress(epochs=False) if processes.is_first else Callback()
     shown = ExitStack()
 
     def start(total: int, done: int) -> None:
         shown.callback(progress.stop)
-        progress.start(total, done, f"encode {encoder.name}")
+        share = "" if processes.size == 1 else f", 1 of {processes.size} processes"
+        progress.start(total, done, f"encode {encoder.name}{share}")
 
     try:
-        with shown, catch_interrupt() as seen, locked(Path(f"{work}.lock")):
+        with shown, catch_interrupt() as seen, ExitStack() as held:
+            processes.in_first(lambda: held.enter_context(locked(Path(f"{work}.lock"))))
             finished = encode.encode_table(
                 train,
                 options.out,
@@ -71,12 +78,16 @@ def command(args: Sequence[str]) -> int:
                     step=progress.step,
                     stopped=lambda: bool(seen),
                 ),
+                processes=processes,
             )
             if not finished:
                 raise Interrupted
     except Interrupted as stop:
-        say(f"Stopped. Finished shards are in {work}. Run the same command again to resume.")
+        if processes.is_first:
+            say(f"Stopped. Finished shards are in {work}. Run the same command again to resume.")
         return stop.exit_code
+    if not processes.is_first:
+        return 0
     result = {
         "out": str(options.out),
         "encoder": encoder.name,

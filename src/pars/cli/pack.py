@@ -1,4 +1,4 @@
-"""`pars pack SRC OUT`: pictures into one file that training reads at random."""
+"""`pars pack SRC OUT`: images into one file that training reads at random."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def parser() -> Parser:
     )
     out.add_argument("out", metavar="OUT", type=expanded, nargs="?", help="a new folder")
     out.add_argument("--label", metavar="COLUMN", help="of a table: the given labels")
-    out.add_argument("--image", metavar="COLUMN", help="of a table: paths of pictures, relative to it")
-    out.add_argument("--test", metavar="SRC", type=expanded, help="further pictures, with right labels, to test on")
+    out.add_argument("--image", metavar="COLUMN", help="of a table: paths of images, relative to it")
+    out.add_argument("--test", metavar="SRC", type=expanded, help="further images, with right labels, to test on")
     out.add_argument("--side", type=int, default=SIDE, help="longest shorter side in pixels (default: %(default)s)")
-    out.add_argument("--skip-unreadable", action="store_true", help="leave out pictures that cannot be read")
+    out.add_argument("--skip-unreadable", action="store_true", help="leave out images that cannot be read")
     out.add_argument("--check", action="store_true", help="compare the pack SRC with its checksums")
     add_json_flag(out)
     return out
@@ -61,9 +61,9 @@ def command(args: Sequence[str]) -> int:
         threads=os.cpu_count() or 2,
     )
     if done.skipped:
-        say(f"{len(done.skipped)} pictures could not be read and were left out, the first is {done.skipped[0]}")
+        say(f"{len(done.skipped)} images could not be read and were left out, the first is {done.skipped[0]}")
     result = {"out": str(options.out), "rows": done.rows, "bytes": done.size, "skipped": len(done.skipped)}
-    show(options.json, result, lambda: f"{done.rows} pictures, {done.size / 1e6:.1f} MB, in {options.out}")
+    show(options.json, result, lambda: f"{done.rows} images, {done.size / 1e6:.1f} MB, in {options.out}")
     return 0
 
 
@@ -81,14 +81,14 @@ def _pictures(
         return _from_tar(source, split)
     table = data.read_table(source, label=label, image=image)
     if table.images is None:
-        raise UserError(f"{source} has no pictures, expected a folder, a .tar, or a table with --image COLUMN")
+        raise UserError(f"{source} has no images, expected a folder, a .tar, or a table with --image COLUMN")
     names = (*table.classes, None)  # -1 picks the last: unlabeled
     rows = zip(table.images, table.labels.tolist(), strict=True)
     return [Picture(str(path), names[label_], path, split) for path, label_ in rows], table.classes
 
 
 def _from_tar(source: Path, split: str) -> tuple[Iterator[Picture], tuple[str, ...]]:
-    """Pictures class/name.jpg of an archive, in its order; nothing is unpacked to disk."""
+    """Images class/name.jpg of an archive, in its order; nothing is unpacked to disk."""
     try:
         with tarfile.open(source) as archive:
             names = [
@@ -99,7 +99,7 @@ def _from_tar(source: Path, split: str) -> tuple[Iterator[Picture], tuple[str, .
     except (tarfile.TarError, OSError, EOFError) as error:
         raise UserError(f"{source} cannot be read as an archive: {error}") from error
     if any(not name for _, name in names) or not names:
-        raise UserError(f"{source}: expected pictures class/name.jpg in it")
+        raise UserError(f"{source}: expected images class/name.jpg in it")
 
     def read() -> Iterator[Picture]:
         with tarfile.open(source) as archive:

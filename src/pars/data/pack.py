@@ -28,6 +28,7 @@ from PIL import Image, ImageOps
 from pars.data.dataset import UNLABELED, Labels
 from pars.errors import UserError, one_line
 from pars.files import PART, guarded, write_text
+from pars.spreadsheet import csv_lines
 
 DATA, OFFSETS, ROWS, ABOUT = "data.bin", "offsets.npy", "rows.csv", "pack.json"
 FORMAT = 1
@@ -88,8 +89,7 @@ def write_pack(
         (folder / ROWS).open("w", encoding="utf-8", newline="") as table,
         ThreadPoolExecutor(threads) as pool,
     ):
-        writer = csv.writer(table, lineterminator="\n")
-        writer.writerow(["row", "id", "given", "split"])
+        table.writelines(csv_lines([("row", "id", "given", "split")]))
         for number, (picture, found) in enumerate(_in_order(pool, pictures, side)):
             try:
                 content = found.result()
@@ -100,7 +100,7 @@ def write_pack(
                 continue
             binary.write(content)
             offsets.append(offsets[-1] + len(content))
-            writer.writerow([row, picture.id, picture.label or "", picture.split])
+            table.writelines(csv_lines([(row, picture.id, picture.label or "", picture.split)]))
             row += 1
             rest = memoryview(content)
             while rest:

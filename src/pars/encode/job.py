@@ -1,9 +1,12 @@
 """`encode_table`: encode every row once into a file or folder, resumable at any moment with the same result.
 
+Several processes may do it together, each its shards, and resume what others left.
+
 While it runs, the features are in a working folder OUT.part:
 
 job.json    everything that the result depends on
-done.json   number of finished rows of each array
+done.json   finished rows of each array, as ranges [start, stop]; of other processes than the first: done.RANK.json
+stop        there while the processes are to stop
 *.npy       the arrays, written through memory maps
 encoder/    the saved encoder
 """
@@ -26,9 +29,10 @@ from pars.data import TABLES, Table
 from pars.encode.encoder import Encoder
 from pars.encode.registry import ENCODER_FILE, describe_encoder, load_encoder, save_encoder
 from pars.encode.rows import batch_size, check_kind, encode_batch, table_checksum, values_checksum
+from pars.encode.shards import Finished, OneProcess, Processes, Shard, own_shards, shards
 from pars.encode.views import CachedViewsConfig
 from pars.errors import UserError
-from pars.files import PART, guarded, write_atomically, write_text
+from pars.files import PART, guarded, remove_halves, write_atomically, write_text
 from pars.machine import free_memory
 
 SAVE_SECONDS = 5.0
@@ -41,7 +45,7 @@ _OTHER_FILES = (*TABLES, ".npy", ".pt", ".pth", ".pkl", ".h5", ".hdf5", ".safete
 class Progress:
     """Callbacks: `start` gets the number of all and of finished rows, `step` the number of rows just encoded.
 
-    `stopped` returns whether to stop after the current batch.
+    `stopped` returns whether to stop after the current batch. Where processes share the work, rows of this one.
     """
 
     start: Callable[[int, int], None] = lambda total, done: None
@@ -63,46 +67,76 @@ def encode_table(
     views: CachedViewsConfig | None = None,
     batch: int | None = None,
     progress: Progress | None = None,
+    processes: Processes | None = None,
 ) -> bool:
     """Encode a table into OUT (.npz, or a folder of .npy files). Return True when finished, False when stopped.
 
     Training rows get their plain features (x) and those of `views.count` weak and strong views (x_views), test rows
     plain ones (x_test). Call it again with the same arguments to resume; other rows, another encoder or other views are
     refused. A resumed call uses the batch size of the first one, so that the result has the same bytes.
-    """
-    views, progress = views or CachedViewsConfig(), progress or Progress()
-    _check_arguments(train, test, encoder, views, batch)
-    work = _WorkFolder(out)
-    work.check_free()
-    recorded = work.recorded_job()
-    fitted = _fit_or_load(work, train, encoder)
-    job = _describe_job(train, test, fitted, views)
-    if recorded is None:
-        job["batch"] = batch or batch_size(fitted, free_memory())
-        job["features"] = encode_batch(train, 0, 1, fitted, views)[0].shape[1]
-    else:
-        _check_same_job(job, recorded, work, batch)
-        job = recorded
-    done = work.begin(job, _array_shapes(train, test, job["features"], views))
-    if fitted.saveable and not (work.encoder / ENCODER_FILE).exists():
-        save_encoder(fitted, work.encoder)
 
-    def encode(name: str, table: Table, start: int, stop: int) -> None:
+    processes: those that encode together, each calling this with the same arguments; their number may change from call
+    to call. The first of them makes the folder and the result.
+    """
+    views, progress, processes = views or CachedViewsConfig(), progress or Progress(), processes or OneProcess()
+    _check_arguments(train, test, encoder, views, batch)
+    work = _WorkFolder(out, processes.rank)
+
+    def prepare() -> tuple[Encoder, dict[str, Any], bool]:
+        work.check_free()
+        recorded = work.recorded_job()
+        fitted = _fit_or_load(work, train, encoder)
+        job = _describe_job(train, test, fitted, views)
+        if recorded is None:
+            job["batch"] = batch or batch_size(fitted, free_memory())
+            job["features"] = encode_batch(train, 0, 1, fitted, views)[0].shape[1]
+        else:
+            _check_same_job(job, recorded, work, batch)
+            job = recorded
+        work.begin(job, _array_shapes(train, test, job["features"], views))
+        if fitted.saveable and not (work.encoder / ENCODER_FILE).exists():
+            remove_halves(work.encoder)
+            save_encoder(fitted, work.encoder)
+        return fitted, job, recorded is None
+
+    prepared = processes.in_first(prepare)
+    if prepared is None:  # another process did
+        fitted, job, is_new = _fit_or_load(work, train, encoder), work.read_job(), False
+        _check_same_job(_describe_job(train, test, fitted, views), job, work, batch)
+        work.open(_array_shapes(train, test, job["features"], views))
+    else:
+        fitted, job, is_new = prepared
+    processes.any(False)  # all know what was finished before any of them goes on
+
+    def encode(shard: Shard) -> None:
+        name, start, stop = shard
+        table = train if name == "x" else test
+        assert table is not None
         plain, viewed = encode_batch(table, start, stop, fitted, views if name == "x" else CachedViewsConfig())
         work.maps[name][start:stop] = plain
         if viewed.shape[1]:
             work.maps["x_views"][start:stop] = viewed
 
-    tables = {"x": train} | ({} if test is None else {"x_test": test})
+    every = shards({"x": len(train)} | ({} if test is None else {"x_test": len(test)}), job["batch"])
+    left = [shard for shard in every if shard not in work.finished]
+    own = own_shards(left, processes.rank, processes.size)
+    finished, failure = False, None
     try:
-        finished = _run(work, done, tables, encode, job["batch"], progress)
-    except UserError:
-        if recorded is None:
-            work.discard()  # the rows have to change, and other rows are another job
-        raise
-    if not finished:
+        finished = _run(work, own, encode, progress, alone=processes.size == 1)
+    except UserError as error:
+        failure = error
+        work.stop.touch()
+    failed = processes.any(failure is not None)
+    stopped = processes.any(not finished)
+    if failed and is_new:
+        work.discard()  # the rows have to change, and other rows are another job
+    if failure is not None:
+        raise failure
+    if failed:
+        raise UserError("another process cannot encode its rows")
+    if stopped:
         return False
-    work.finish(_label_arrays(train, test))
+    processes.in_first(lambda: work.finish(_label_arrays(train, test), every))
     return True
 
 
@@ -179,29 +213,25 @@ def _array_shapes(
 
 
 def _run(
-    work: _WorkFolder,
-    done: dict[str, int],
-    tables: Mapping[str, Table],
-    encode: Callable[..., None],
-    batch: int,
-    progress: Progress,
+    work: _WorkFolder, own: list[Shard], encode: Callable[[Shard], None], progress: Progress, *, alone: bool
 ) -> bool:
-    """Encode the rows that are not done yet. Return True when finished, False when stopped."""
-    progress.start(sum(map(len, tables.values())), sum(done[name] for name in tables))
+    """Encode the own shards. Return True when finished, False when stopped."""
+    finished = len(work.finished) if alone else 0
+    progress.start(finished + sum(stop - start for _, start, stop in own), finished)
     saved_at = time.monotonic()
-    for name, table in tables.items():
-        for start in range(done[name], len(table), batch):
-            stop = min(start + batch, len(table))
-            encode(name, table, start, stop)
-            done[name] = stop
-            progress.step(stop - start)
-            stopped = progress.stopped() and any(done[part] < len(rows) for part, rows in tables.items())
-            if stopped or time.monotonic() - saved_at > SAVE_SECONDS:
-                work.save(done)
-                saved_at = time.monotonic()
-            if stopped:
-                return False
-    work.save(done)
+    for number, shard in enumerate(own, 1):
+        encode(shard)
+        work.note(shard)
+        progress.step(shard[2] - shard[1])
+        if progress.stopped() and not alone:
+            work.stop.touch()  # the others stop, too
+        stopped = (progress.stopped() or work.stop.exists()) and number < len(own)
+        if stopped or time.monotonic() - saved_at > SAVE_SECONDS:
+            work.save()
+            saved_at = time.monotonic()
+        if stopped:
+            return False
+    work.save()
     return True
 
 
@@ -224,10 +254,14 @@ class _WorkFolder:
     be larger than memory; an .npz is a single file and is read whole.
     """
 
-    def __init__(self, out: Path) -> None:
+    def __init__(self, out: Path, rank: int = 0) -> None:
         self.out = out
         self.folder = out.with_name(out.name + PART)
-        self.job, self.done = self.folder / "job.json", self.folder / "done.json"
+        self.job, self.stop = self.folder / "job.json", self.folder / "stop"
+        self.first_done = self.folder / "done.json"
+        self.done = self.folder / f"done.{rank}.json" if rank else self.first_done
+        self.finished = Finished()  # by all processes, when the work began
+        self._own = Finished()  # what `done` says
         self.encoder = self.folder / _ENCODER_FOLDER
         self.maps: dict[str, np.memmap[Any, np.dtype[np.float32]]] = {}
 
@@ -254,9 +288,10 @@ class _WorkFolder:
         for path in {self.out, self.final_encoder}:
             if path.exists():
                 raise UserError(f"{path} exists already; remove it, or choose another name")
-        ours = {self.done.name, _ENCODER_FOLDER, *(f"{name}.npy" for name in _ARRAYS)}
+        ours = {self.stop.name, _ENCODER_FOLDER, *(f"{name}.npy" for name in _ARRAYS)}
+        done = set(self.folder.glob("done*.json"))
         if self.folder.exists() and not (
-            self.folder.is_dir() and all(p.name in ours or p.suffix == PART for p in self.folder.iterdir())
+            self.folder.is_dir() and all(p.name in ours or p in done or p.suffix == PART for p in self.folder.iterdir())
         ):
             raise UserError(f"{self.folder} is not an unfinished job; remove it, or choose another name")
 
@@ -264,14 +299,21 @@ class _WorkFolder:
         """Return the description of the unfinished job; None if there is none."""
         return self._read_json(self.job) if self.job.exists() else None
 
-    def begin(self, job: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
-        """Create the files, or open those of the unfinished job; return the number of finished rows of each array."""
-        if self.job.exists() and self.done.exists():
-            done = self._read_json(self.done)
-            if any(type(done.get(name)) is not int or not 0 <= done[name] <= shapes[name][0] for name in shapes):
-                raise UserError(f"{self.done} is damaged; remove {self.folder} to start again")
+    def read_job(self) -> dict[str, Any]:
+        """Return the description of the job, which has begun."""
+        return self._read_json(self.job)
+
+    def begin(self, job: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Create the files, or open those of the unfinished job, joining what its processes finished."""
+        if self.job.exists() and self.first_done.exists():
+            self._read_finished(shapes)
             self._open_arrays(shapes)
-            return {name: done[name] for name in shapes}
+            with guarded(self.folder):
+                self.stop.unlink(missing_ok=True)
+            self._own = Finished(self.finished.ranges)
+            self.save()
+            self._remove_others()
+            return
         with guarded(self.folder):
             if not self.job.exists() and self.folder.exists():
                 shutil.rmtree(self.folder)  # left by a call that was killed while it began or ended
@@ -280,23 +322,37 @@ class _WorkFolder:
             for name, shape in shapes.items():
                 self.maps[name] = np.lib.format.open_memmap(self._array_file(name), "w+", np.float32, shape)
                 _allocate(self._array_file(name))
-        self.save(dict.fromkeys(shapes, 0))
-        return dict.fromkeys(shapes, 0)
+        self.save()
 
-    def save(self, done: Mapping[str, int]) -> None:
+    def open(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Open the files of a job that the first process began."""
+        self._read_finished(shapes)
+        self._open_arrays(shapes)
+
+    def note(self, shard: Shard) -> None:
+        """Remember that a shard is finished; `save` records it."""
+        self._own.add(*shard)
+
+    def save(self) -> None:
         """Flush the rows, then record them as finished."""
         with guarded(self.folder):
             for array in self.maps.values():
                 array.flush()
-        write_text(self.done, json.dumps(dict(done)) + "\n")
+        write_text(self.done, json.dumps(self._own.ranges) + "\n")
 
     def discard(self) -> None:
         """Remove the working folder."""
         self.maps = {}
         shutil.rmtree(self.folder)
 
-    def finish(self, more: Mapping[str, npt.NDArray[np.generic]]) -> None:
+    def finish(self, more: Mapping[str, npt.NDArray[np.generic]], every: list[Shard]) -> None:
         """Make OUT from the arrays and `more`. If killed in between, the next call finishes it the same way."""
+        for shard in every:
+            self.note(shard)
+        self.save()
+        with guarded(self.folder):
+            self._remove_others()
+            self.stop.unlink(missing_ok=True)
         if self.is_file:
             arrays: dict[str, Any] = {**self.maps, **more}
 
@@ -316,6 +372,19 @@ class _WorkFolder:
                 np.save(self._array_file(name), array, allow_pickle=False)
         self.maps = {}
         self.folder.rename(self.out)
+
+    def _read_finished(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Set what all processes finished."""
+        for file in sorted(self.folder.glob("done*.json")):
+            for name, ranges in self._read_json(file).items():
+                if name not in shapes or not _are_ranges(ranges, shapes[name][0]):
+                    raise UserError(f"{file} is damaged; remove {self.folder} to start again")
+                for start, stop in ranges:
+                    self.finished.add(name, start, stop)
+
+    def _remove_others(self) -> None:
+        for file in self.folder.glob("done.*.json"):
+            file.unlink()
 
     def _read_json(self, path: Path) -> dict[str, Any]:
         try:
@@ -339,6 +408,16 @@ class _WorkFolder:
             if found.shape != shape or found.dtype != np.float32:
                 raise UserError(f"{file} has shape {list(found.shape)}, expected {list(shape)}")
             self.maps[name] = found
+
+
+def _are_ranges(value: Any, rows: int) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(each, list)
+        and len(each) == 2
+        and all(type(end) is int for end in each)
+        and 0 <= each[0] < each[1] <= rows
+        for each in value
+    )
 
 
 def _allocate(path: Path) -> None:

@@ -4,7 +4,7 @@ The rows of a batch, their views and a method's own draws are the same in all pr
 divided. Each process passes its part of the rows forward and gets the outputs of all others. It then computes the loss
 of the whole batch, like a single process: terms over the batch (means over selected rows, class balance, mixing, values
 stored per row) need no care. Backward, it follows its own rows only, so gradients are added up over the processes.
-Every method works so, unless it passes rows through a network by itself (`Method.single_process`).
+Every method works so. One that passes rows through a network by itself divides other work (`MLNT`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -20,11 +20,11 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, distributed, nn
 
+from pars.engine.exchange import TIMEOUT, Collectives, Exchange, SharedMemory
 from pars.errors import UserError
 from pars.models.synchronized_batch_norm import synchronize_batch_norm
 
 T = TypeVar("T")
-TIMEOUT = timedelta(minutes=30)  # a process that is gone is noticed at once; this is for one that hangs
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class Processes:
     rank: int = 0
     size: int = 1
     device: str = "cpu"
+    exchange: Exchange = field(default_factory=Collectives)
 
     @property
     def is_first(self) -> bool:
@@ -51,14 +52,14 @@ class Processes:
         n = len(rows)
         if n < self.size:
             raise UserError(
-                f"a batch has {n} row(s), fewer than the {self.size} processes; use fewer or larger batches"
+                f"{n} row(s) cannot be divided among {self.size} processes; use fewer processes or larger batches"
             )
         bounds = [n * rank // self.size for rank in range(self.size + 1)]
         own: Any = function(rows[bounds[self.rank] : bounds[self.rank + 1]])
         if isinstance(own, Tensor):
-            out: Any = _GatherRows.apply(own, bounds, self.rank)  # type: ignore[no-untyped-call]
+            out: Any = self._gather_rows(own, bounds)
         else:
-            out = tuple(_GatherRows.apply(each, bounds, self.rank) for each in own)  # type: ignore[no-untyped-call]
+            out = tuple(self._gather_rows(each, bounds) for each in own)
         found: T = out
         return found
 
@@ -68,7 +69,7 @@ class Processes:
         if not gradients:
             return
         joined = torch.cat([gradient.reshape(-1) for gradient in gradients])
-        distributed.all_reduce(joined)
+        self.exchange.add(joined)
         for gradient, part in zip(gradients, torch.split(joined, [g.numel() for g in gradients]), strict=True):
             gradient.copy_(part.view(gradient.shape))
 
@@ -76,16 +77,12 @@ class Processes:
         """Whether the flag is set in any process."""
         if self.size == 1:
             return flag
-        found = torch.tensor([float(flag)], device=self.device)
-        distributed.all_reduce(found, op=distributed.ReduceOp.MAX)
-        return bool(found)
+        return bool(self.exchange.gather(torch.tensor([flag], device=self.device)).any())
 
     def check_equal(self, tensors: Iterable[Tensor]) -> None:
         """Raise a RuntimeError if these tensors are not the same in all processes."""
-        sums = torch.stack([tensor.detach().double().sum() for tensor in tensors])
-        both = torch.cat([sums, -sums])
-        distributed.all_reduce(both, op=distributed.ReduceOp.MAX)  # the largest, and minus the smallest
-        if not torch.equal(both[: len(sums)], -both[len(sums) :]):
+        sums = self.exchange.gather(torch.stack([tensor.detach().double().sum() for tensor in tensors]))
+        if not torch.equal(sums, sums[:1].expand_as(sums)):
             raise RuntimeError(f"rank {self.rank}: the processes' weights differ; please report this")
 
     def in_first(self, function: Callable[[], T]) -> T | None:
@@ -123,25 +120,28 @@ class Processes:
         if self.device == "cuda":
             out: nn.Module = nn.SyncBatchNorm.convert_sync_batchnorm(module)  # type: ignore[no-untyped-call]
             return out
-        return synchronize_batch_norm(module)
+        return synchronize_batch_norm(module, self.exchange.gather)
+
+    def _gather_rows(self, own: Tensor, bounds: Sequence[int]) -> Tensor:
+        out: Tensor = _GatherRows.apply(own, bounds, self.rank, self.exchange)  # type: ignore[no-untyped-call]
+        return out
 
 
 class _GatherRows(torch.autograd.Function):
     """The rows of all processes one after the other; the gradient of the own ones."""
 
     @staticmethod
-    def forward(ctx: Any, own: Tensor, bounds: Sequence[int], rank: int) -> Tensor:
+    def forward(ctx: Any, own: Tensor, bounds: Sequence[int], rank: int, exchange: Exchange) -> Tensor:
         ctx.part = slice(bounds[rank], bounds[rank + 1])
         sizes = [end - start for start, end in pairwise(bounds)]
-        padded = own.new_zeros(max(sizes), *own.shape[1:])  # parts differ by a row: all are sent in one size
-        padded[: len(own)] = own
-        parts = [torch.empty_like(padded) for _ in sizes]
-        distributed.all_gather(parts, padded)
+        if len(own) < max(sizes):  # parts differ by a row: all are sent in one size
+            own = torch.cat([own, own.new_zeros(1, *own.shape[1:])])
+        parts = exchange.gather(own)
         return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return gradient[ctx.part].contiguous(), None, None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        return gradient[ctx.part].contiguous(), None, None, None
 
 
 def launched() -> bool:
@@ -156,7 +156,7 @@ def launched() -> bool:
 def joined(device: str) -> Iterator[Processes]:
     """Join the processes that torchrun started; without it this is the only one.
 
-    device: "cpu" (gloo) or "cuda" (NCCL, one device per process).
+    device: "cpu" (shared memory on one machine, else gloo) or "cuda" (NCCL, one device per process).
     """
     if not launched():
         yield Processes()
@@ -165,10 +165,12 @@ def joined(device: str) -> Iterator[Processes]:
     if device == "cuda":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     try:
-        distributed.init_process_group(backend, timeout=TIMEOUT)
+        distributed.init_process_group(backend, timeout=timedelta(seconds=TIMEOUT))
     except (ValueError, RuntimeError) as error:
         raise UserError(f"the processes cannot be joined: {error}; start them with torchrun") from error
     try:
-        yield Processes(distributed.get_rank(), distributed.get_world_size(), device)
+        rank, size = distributed.get_rank(), distributed.get_world_size()
+        exchange = (SharedMemory.join(rank, size) if device == "cpu" else None) or Collectives()
+        yield Processes(rank, size, device, exchange)
     finally:
         distributed.destroy_process_group()

@@ -168,7 +168,8 @@ def catch_interrupt() -> Iterator[list[bool]]:
     try:
         yield seen
     except Interrupted as stop:
-        stop.signal = received[0]
+        if received:  # else another process was told to stop
+            stop.signal = received[0]
         raise
     finally:
         for number, handler in before.items():

@@ -64,8 +64,8 @@ class Trainer:
         processes: those that train together, all with the same arguments; the first of them writes into the folder.
         """
         self.processes = processes or Processes()
-        if self.processes.size > 1 and method.single_process:
-            raise UserError(f"{type(method).__name__} trains in one process only: {method.single_process}")
+        if self.processes.size > 1 and device == "cuda" and method.one_gpu:
+            raise UserError(f"{type(method).__name__} trains on one GPU only: {method.one_gpu}")
         if len(networks) != method.networks:
             raise UserError(f"{type(method).__name__} trains {method.networks} network(s), {len(networks)} were given")
         self.method, self.data, self.views, self.config = method, data, views, config

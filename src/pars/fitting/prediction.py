@@ -102,7 +102,7 @@ class Predictor:
         if self.preprocessor is None:
             raise UserError(
                 f"{source}: {self.source} was trained on arrays, expected an .npz file; `pars encode` makes one, and "
-                "`pars fit` reads tables and pictures"
+                "`pars fit` reads tables and images"
             )
         known = {"classes": classes} if labels else {}
         table = self.preprocessor.read(source, labels=labels, **columns, **known)
@@ -147,7 +147,7 @@ def load_predictor(path: Path, *, device: DeviceName = "auto", encoder: EncoderN
 
 
 def is_raw(source: str) -> bool:
-    """Whether a source is a table or a folder of pictures, rather than arrays or a data set's name."""
+    """Whether a source is a table or a folder of images, rather than arrays or a data set's name."""
     path = expanded(source)
     if source in data.NAMES or not path.exists():
         return False

@@ -1,9 +1,7 @@
-"""Reductions over the *global* batch: the rows of all processes together. The only place that knows of processes.
+"""Reductions over a batch: means of the rows that a loss is about.
 
-Under `torchrun` every process sees a part of the batch, and DDP averages the processes' gradients. The functions here
-return the same value on every process, that of the whole batch, with a gradient such that DDP's average is the
-gradient of the whole batch in one process. What is computed *from* them must be the same on every process, which it is
-for sums and products of such values (λ · mean + …) and for `class_balance`.
+Where several processes train together, each computes the losses of the whole batch (`pars.engine.Processes`), so there
+is nothing here about them.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def mean(values: Tensor, mask: Tensor | None = None, *, min_share: float = 0.0) -> Tensor:
-    """Return the mean of the values where `mask` is true, over all processes; 0 with zero gradient if there are none.
+    """Return the mean of the values where `mask` is true; 0 with zero gradient if there are none.
 
     Shapes: values [B], mask [B] bool -> scalar.
     The divisor is max(#kept, min_share · #all rows): 0 is the subset's own mean, 1 the share of the batch mean that
@@ -30,29 +28,17 @@ def mean(values: Tensor, mask: Tensor | None = None, *, min_share: float = 0.0) 
     (tensor(3.), tensor(1.5000))
     """
     values = values.float()
-    rows = _over_processes(torch.full((), float(len(values)), device=values.device)).clamp_min(1)
+    rows = torch.full((), float(max(1, len(values))), device=values.device)
     if mask is None:
-        return _over_processes(values.sum()) / rows
-    total = _over_processes(torch.where(mask, values, 0.0).sum())  # no indexing: shapes stay the same each step
-    return total / torch.maximum(_over_processes(mask.sum().float()).clamp_min(1), min_share * rows)
+        return values.sum() / rows
+    total = torch.where(mask, values, 0.0).sum()  # no indexing: shapes stay the same each step
+    return total / torch.maximum(mask.sum().float().clamp_min(1), min_share * rows)
 
 
 def mean_probabilities(probs: Tensor) -> Tensor:
-    """Return the mean prediction over all processes, differentiable. Shapes: probs [B, K] -> [K].
+    """Return the mean prediction, differentiable. Shapes: probs [B, K] -> [K].
 
     >>> mean_probabilities(torch.tensor([[1.0, 0.0], [0.5, 0.5]]))
     tensor([0.7500, 0.2500])
     """
-    probs = probs.float()
-    rows = _over_processes(torch.full((), float(len(probs)), device=probs.device)).clamp_min(1)
-    return _over_processes(probs.sum(dim=0)) / rows
-
-
-def _over_processes(local: Tensor) -> Tensor:
-    """The sum of a tensor over all processes; the tensor itself where there is only one."""
-    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-        return local
-    from pars.losses.sum_over_processes import SumOverProcesses  # a subclass of torch's: it imports torch
-
-    result: Tensor = SumOverProcesses.apply(local)  # type: ignore[no-untyped-call]
-    return result
+    return probs.float().sum(dim=0) / max(1, len(probs))

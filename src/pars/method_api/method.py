@@ -53,8 +53,8 @@ class Method:
     epoch_constants: ClassVar[Mapping[str, EpochConstant]] = {}
     """Which of the hyper-parameters count epochs in another way, and how; the class then has `reference_epochs`."""
 
-    single_process: ClassVar[str] = ""
-    """Why the method cannot train in several processes; empty if it can."""
+    one_gpu: ClassVar[str] = ""
+    """Why the method cannot train on several GPUs; empty if it can."""
 
     def __post_init__(self) -> None:
         """Refuse words that no Literal of the class allows: a mistyped switch must not silently mean another one."""

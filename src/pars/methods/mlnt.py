@@ -22,10 +22,12 @@ from pars.method_api import (
     Step,
     Task,
     batch_statistics,
+    code,
     epochs_of,
     ours,
     third_party,
 )
+from pars.methods.parts.ramps import sigmoid_ramp
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -56,7 +58,7 @@ class MLNT(Method):
     pretrain: int | None = None  # epochs of cross-entropy for the features; none = `pretrain_share` of the run
     pretrain_share: float = 0.2
 
-    single_process: ClassVar[str] = "its meta-gradient passes rows through copies of the network's weights"
+    one_gpu: ClassVar[str] = "its meta-gradient differentiates through BatchNorm, which torch's SyncBatchNorm forbids"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -89,19 +91,25 @@ class MLNT(Method):
         if self.eta and step.stage_progress >= self.start:
             teacher = step.net.teacher(step.batch.weak).float().softmax(dim=1)
             step.record_selection("agrees", step.batch, logits, teacher.argmax(dim=1) == step.batch.labels)
-            u = min(1.0, step.stage_progress / self.ramp) if self.ramp else 1.0
-            losses["meta"] = self.eta * math.exp(-5 * (1 - u) ** 2) * self.disagreement(step, teacher)
+            weight = self.eta * sigmoid_ramp(step.stage_progress, self.ramp)
+            losses["meta"] = weight * self.disagreement(step, teacher)
         return losses
 
     def disagreement(self, step: Step, teacher: Tensor) -> Tensor:
-        """J, the mean over M sets of synthetic labels, with its gradient."""
-        sets = self.synthetic_labels(step)
-        count_work(step.net, len(step.batch), self.M, second_order=self.second_order)
-        gradient, value = meta_gradient(
-            step.net.module, step.batch.weak, sets, teacher, a=self.a, second_order=self.second_order
-        )
-        parameters = dict(step.net.module.named_parameters())
-        return with_gradient(value, ((parameters[name], each) for name, each in gradient.items()))
+        """J, the mean over M sets of synthetic labels, with its gradient; processes divide the sets, not the rows."""
+        net, own = step.net, dict[str, "Tensor"]()
+        count_work(net, len(step.batch), self.M, second_order=self.second_order)
+
+        def of_sets(sets: Tensor) -> Tensor:
+            gradient, values = meta_gradient(
+                net.module, step.batch.weak, sets, teacher, a=self.a, second_order=self.second_order
+            )
+            own.update((name, each * (len(sets) / self.M)) for name, each in gradient.items())
+            return values
+
+        value = net.apply(of_sets, self.synthetic_labels(step)).mean()
+        parameters = dict(net.module.named_parameters())
+        return with_gradient(value, ((parameters[name], each) for name, each in own.items()))
 
     def synthetic_labels(self, step: Step) -> Tensor:
         """[M, B]: in each set a share ρ of the labels is that of a random one of the row's nearest neighbors."""
@@ -118,7 +126,7 @@ class MLNT(Method):
 def meta_gradient(
     module: nn.Module, view: Tensor, label_sets: Tensor, teacher: Tensor, *, a: float, second_order: bool
 ) -> tuple[Weights, Tensor]:
-    """∇J and J = (1/M) Σ_m KL(teacher ‖ p(θ'_m)) / K, with θ'_m = θ - a·∇CE(θ; labels of set m).
+    """∇J, J = (1/M) Σ_m J_m, and all J_m = KL(teacher ‖ p(θ'_m)) / K, with θ'_m = θ - a·∇CE(θ; labels of set m).
 
     Of first order the gradient is that with respect to θ'_m, as if the step were constant; of second order it is
     multiplied by dθ'_m/dθ = I - a·H_m, H_m being the Hessian of CE. Shapes: label_sets [M, B], teacher [B, K].
@@ -155,7 +163,7 @@ def meta_gradient(
         logits, back = torch.func.vjp(forward, weights)[:2]
         over_sets = one_by_one if view.device.type == "cpu" else all_at_once
         gradients, values = over_sets(of_one_set, label_sets)
-    return {name: each.mean(dim=0) for name, each in gradients.items()}, values.mean()
+    return {name: each.mean(dim=0) for name, each in gradients.items()}, values
 
 
 def all_at_once(of_one_set: OfOneSet, label_sets: Tensor) -> tuple[Weights, Tensor]:
@@ -203,6 +211,8 @@ def published(setting: Setting) -> Recipe:
     """
     if setting.data == "small":
         return Recipe(MLNT, method={"eta": ours(20.0)})
+    if setting.data == "clothing1m":
+        return published_clothing1m()
     pretrain, meta = 20, 120
     return Recipe(
         MLNT,
@@ -226,6 +236,34 @@ def published(setting: Setting) -> Recipe:
             "gamma": third_party(0.1),
             "ema": third_party(0.999),
             "ema_ramp": ours(True),  # published: 0.99 for 20 epochs; the ramp is there after 2, at 0.999 after 23
+        },
+    )
+
+
+def published_clothing1m() -> Recipe:
+    """One epoch, after three of cross-entropy; the paper's further iterations are not run."""
+    pretrain, steps = 3, 1_000_000 // 32
+    return Recipe(
+        MLNT,
+        method={
+            "a": code(0.02),
+            "M": code(10),
+            "rho": code(0.5),
+            "eta": code(1.0),
+            "neighbors": code(10),
+            "start": code(500 / steps),
+            "ramp": code(2000 / steps),
+            "pretrain": code(pretrain),
+        },
+        train={
+            "epochs": code(pretrain + 1),
+            "lr": code(8e-4),
+            "momentum": code(0.9),
+            "weight_decay": code(1e-3),
+            "batch_size": code(32),
+            "steps_per_epoch": code(steps),
+            "ema": code(0.999),
+            "ema_ramp": ours(True),
         },
     )
 

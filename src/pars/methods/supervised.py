@@ -15,6 +15,7 @@ from pars.method_api import (
     Stage,
     Step,
     Task,
+    code,
     ours,
     paper,
     recall,
@@ -50,6 +51,10 @@ def with_ce_of_table_1(setting: Setting) -> Recipe:
     method = {"loss": paper("ce")}
     if setting.data == "small":
         return Recipe(Supervised, method=method)
+    if setting.data == "clothing1m":  # the baseline in Li et al. 2019's code
+        short = {"epochs": code(3), "milestones": code((2 / 3,)), "lr": code(8e-4), "batch_size": code(32)}
+        steps = {"schedule": code("steps"), "gamma": code(0.1), "weight_decay": code(1e-3)}
+        return Recipe(Supervised, method=method, train=short | steps)
     return Recipe(
         Supervised,
         method=method,

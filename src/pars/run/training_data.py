@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from dataclasses import asdict, dataclass, replace
@@ -24,6 +22,7 @@ from pars.run import inputs, toml
 from pars.run.config import RunConfig, label_file
 from pars.run.presets import OWN_FILES
 from pars.run_files import VERSION
+from pars.spreadsheet import csv_lines
 
 VIEW_BANK = 1024  # rows that feature views may mix in
 
@@ -188,14 +187,11 @@ def first_files(
     # labels.csv: row, given label and (where known) true label, by class name
     train, names = training.data.train, (*training.data.classes, "")  # -1 picks the empty name: unlabeled
     columns = {"given": train.labels} | ({} if train.true_labels is None else {"true": train.true_labels})
-    labels = io.StringIO()
-    writer = csv.writer(labels, lineterminator="\n")
-    writer.writerow(["row", *columns])
-    for row, numbers in enumerate(zip(*(column.tolist() for column in columns.values()), strict=True)):
-        writer.writerow([row, *(names[number] for number in numbers)])
+    rows = enumerate(zip(*(column.tolist() for column in columns.values()), strict=True))
+    labels = csv_lines([("row", *columns), *((row, *(names[k] for k in numbers)) for row, numbers in rows)])
     return {
         folder.inputs: json.dumps(began_with, indent=2) + "\n",
         folder.noise: json.dumps(asdict(training.noise)) + "\n",
-        folder.labels: labels.getvalue(),
+        folder.labels: "".join(labels),
         folder.config: tomli_w.dumps(settings),
     }
