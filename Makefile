@@ -19,7 +19,7 @@ lint: .venv/ready
 	$(BIN)/lint-imports --no-logo --no-cache
 
 test: lint
-	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadscope   # every test has one thread, so that cores can share them
+	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder   # one thread each; conftest orders
 
 bench: .venv/ready   # trains what results/digits.jsonl lacks, then prints the table
 	$(BIN)/python benchmarks/tables.py digits

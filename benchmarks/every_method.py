@@ -6,6 +6,7 @@
     python benchmarks/every_method.py cost                  # seconds and network passes of an epoch, over those of CE
     … --part 0/2     only every second missing run: two processes, one core each
     … --only ce,elr  these methods alone
+    … --settings "sym 50 %,pair 40 %"    these columns alone
 
 On digits every method trains for 60 epochs, those of two networks with MixMatch steps for 20. On features all have
 the same number of network passes, that of PARS' 20 epochs (a forward with backward is one, a forward alone a third):
@@ -71,11 +72,13 @@ def features() -> Iterator[Cell]:
 
 
 def pixels() -> Iterator[Cell]:
-    """Methods of two networks against cross-entropy, with the network passes of PARS in the same preset."""
-    for name in ("ce", "dividemix", "elr+", "augdesc-ws-waw", "unicon"):
-        epochs = 40 if name == "ce" else epochs_of(name, PASSES_FROM_PIXELS, "cifar10-small", 40)
-        length = {"train": {"epochs": epochs, "evaluate_every": 8}}
+    """Methods of two networks against cross-entropy: the preset's epochs, and DivideMix with PARS' network passes."""
+    for name in ("ce", "elr+", "dividemix", "augdesc-ws-waw", "unicon"):
+        length = {"train": {"epochs": 40, "evaluate_every": 8}}
         yield Cell("sym 50 %", name, "cifar10-small", symmetric(0.5), name, 0, length)
+    name = "dividemix"
+    length = {"train": {"epochs": epochs_of(name, PASSES_FROM_PIXELS, "cifar10-small", 40), "evaluate_every": 8}}
+    yield Cell("sym 50 %", f"{name}, equal passes", "cifar10-small", symmetric(0.5), name, 0, length)
 
 
 def fit_cell(cell: Cell, features: Path | None, root: str | None) -> dict[str, Any]:
@@ -179,7 +182,7 @@ def epoch_of(name: str, data: Dataset) -> tuple[float, float]:
     return clock.costliest()
 
 
-def show(path: Path) -> None:
+def table(path: Path) -> str:
     """Mean of the last epoch's averaged weights over seeds; best first, by the first setting."""
     lines = done(path)
     settings = list(dict.fromkeys(line["setting"] for line in lines))
@@ -188,14 +191,16 @@ def show(path: Path) -> None:
         last = [line["last"] for line in lines if (line["row"], line["setting"]) == (row, setting)]
         return statistics.fmean(last) if last else None
 
-    rows = sorted({line["row"] for line in lines}, key=lambda row: -(mean(row, settings[0]) or 0))
-    print(f"\n| method | networks | epochs | {' | '.join(settings)} |\n|---|---|---|{'---|' * len(settings)}")
+    rows = sorted({line["row"] for line in lines}, key=lambda row: (-(mean(row, settings[0]) or 0), row))
+    out = [f"| method | networks | epochs | {' | '.join(settings)} |", f"|---|---|---|{'---|' * len(settings)}"]
     for row in rows:
         epochs = {line["changes"].get("train", {}).get("epochs", 60) for line in lines if line["row"] == row}
-        length = "–" if row in CLASSIC else "/".join(map(str, sorted(epochs)))
+        (method,) = {line["method"] for line in lines if line["row"] == row}
+        length = "–" if method in CLASSIC else "/".join(map(str, sorted(epochs)))
         texts = ["–" if (value := mean(row, setting)) is None else f"{value:.1f}" for setting in settings]
-        networks = 0 if row in CLASSIC else by_name(row).networks
-        print(f"| `{row}` | {networks} | {length} | {' | '.join(texts)} |")
+        networks = 0 if method in CLASSIC else by_name(method).networks
+        out.append(f"| `{row}` | {networks} | {length} | {' | '.join(texts)} |")
+    return "\n".join(out)
 
 
 def main() -> None:
@@ -205,6 +210,7 @@ def main() -> None:
     parser.add_argument("--root")
     parser.add_argument("--part", default="0/1")
     parser.add_argument("--only", help="method names, separated by commas")
+    parser.add_argument("--settings", help="columns of the table, separated by commas")
     parser.add_argument("--rounds", type=int, default=1, help="of cost: how often each is measured")
     parser.add_argument("--show", action="store_true", help="only print what is there")
     options = parser.parse_args()
@@ -219,7 +225,14 @@ def main() -> None:
     if not options.show:
         have = {(line["setting"], line["row"], line["seed"]) for line in done(path)}
         cells = {"digits": digits, "features": features, "pixels": pixels}[options.table]()
-        wanted = [cell for cell in cells if cell.row in only and (cell.setting, cell.row, cell.seed) not in have]
+        columns = set((options.settings or "").split(",")) - {""}
+        wanted = [
+            cell
+            for cell in cells
+            if cell.method in only
+            and (not columns or cell.setting in columns)
+            and (cell.setting, cell.row, cell.seed) not in have
+        ]
         for cell in wanted[part::parts]:
             if cell.method in CLASSIC:
                 line = fit_cell(cell, options.features, options.root)
@@ -229,7 +242,7 @@ def main() -> None:
             with path.open("a") as file:
                 file.write(json.dumps(line) + "\n")
             print(f"{cell.setting}, {cell.row}, seed {cell.seed}: {line['last']:.2f} %", flush=True)
-    show(path)
+    print(f"\n{table(path)}")
 
 
 if __name__ == "__main__":

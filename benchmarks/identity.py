@@ -55,6 +55,8 @@ CASES = (
     Case("ssr digits", f"{DIGITS} --method ssr"),
     Case("ssr features", f"{FEATURES} --method ssr"),
     Case("pes digits", f"{DIGITS} --method pes"),
+    Case("dividemix digits", f"{DIGITS} --method dividemix"),
+    Case("unicon digits", f"{DIGITS} --method unicon"),
 )
 
 

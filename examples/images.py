@@ -1,8 +1,8 @@
-"""A folder of pictures, CLASS/NAME.png, some in the wrong folder; one of them cannot be read.
+"""A folder of images, CLASS/NAME.png, some in the wrong folder; one of them cannot be read.
 
     python examples/images.py
 
-Writes photos/ and fits it. Pictures of at most 64 pixels a side are trained on as they are; larger ones need an encoder
+Writes photos/ and fits it. Images of at most 64 pixels a side are trained on as they are; larger ones need an encoder
 (`encoder="lite0"`, `"timm:NAME"`, `"hf:NAME"`).
 """
 
@@ -23,7 +23,7 @@ for row, (pixels, digit) in enumerate(zip(digits.images[:120], digits.target[:12
     folder = Path("photos") / ("zero", "one")[int(digit) ^ int(wrong[row])]
     folder.mkdir(parents=True, exist_ok=True)
     Image.fromarray((pixels * 15).astype(np.uint8)).save(folder / f"{row:03}.png")
-(Path("photos") / "one" / "broken.png").write_bytes(b"not a picture")
+(Path("photos") / "one" / "broken.png").write_bytes(b"not an image")
 
 result = pars.fit("photos", skip_unreadable=True, baseline=False)
 print(result)

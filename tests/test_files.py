@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pars.errors import UserError
-from pars.files import NoSpace, expanded, write_atomically, write_text
+from pars.files import NoSpace, expanded, remove_halves, write_atomically, write_text
 
 FULL = Path("/dev/full")
 
@@ -123,3 +123,13 @@ def test_a_home_that_does_not_exist_is_named(monkeypatch: pytest.MonkeyPatch) ->
     assert expanded("~/rows.npz") == Path("/home/somebody/rows.npz")
     with pytest.raises(UserError, match=r"~nosuchuser/rows\.npz: there is no home folder"):
         expanded("~nosuchuser/rows.npz")
+
+
+def test_what_a_killed_process_left_half_written_is_found_and_nothing_else(tmp_path: Path) -> None:
+    ours = [".config.toml.0a1b2c3d.part", ".tmpwM35Yi"]  # the second is how safetensors writes a file
+    others = ["config.toml", "x.part", ".tmp", ".tmp-notes", ".tmpwM35Yi.txt", "tmpwM35Yi"]
+    for name in (*ours, *others):
+        (tmp_path / name).touch()
+    (tmp_path / ".tmpfolder").mkdir()
+    remove_halves(tmp_path, tmp_path / "nowhere")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*others, ".tmpfolder"])

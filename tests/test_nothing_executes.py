@@ -151,7 +151,7 @@ def test_in_a_picture_that_asks_for_ghostscript(tmp_path: Path, monkeypatch: pyt
     drawing = "%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\n0 0 8 8 rectfill\nshowpage\n"
     for name in ("a.png", "b.jpg"):
         (tmp_path / name).write_text(drawing)
-        with pytest.raises(UserError, match="cannot be read as a picture"):
+        with pytest.raises(UserError, match="cannot be read as an image"):
             data.read_image(tmp_path / name)
     assert not ran.exists()
 

@@ -22,19 +22,29 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("pars", "pars.audit", "pars.losses", "pars.noise", "pars.augment", "pars.data", "pars.encode",
             "pars.fitting", "pars.run", "pars.method_api", "pars.models", "pars.report", "pars.classic")  # fmt: skip
 TOPICS = {
-    "Start": ["README", "fit", "estimator", "audit", "pitfalls", "faq"],
-    "By kind of data": ["example-tables", "example-texts", "example-images", "encoders", "views"],
-    "Methods": ["method", "methods", "fast", "compare", "example-own_training_loop", "adding-a-method"],
+    "Start": ["fit", "estimator", "audit", "review", "report", "pitfalls", "faq"],
+    "By kind of data": ["example-tables", "example-texts", "example-images", "encoders", "views", "fine-tuning",
+                        "large-data"],
+    "Methods": ["method", "methods", "fast", "compare", "protocol", "example-own_training_loop", "own-loop",
+                "adding-a-method", "processes"],
     "Coming from": ["from-cleanlab", "from-dividemix"],
     "Reference": ["architecture", "experiments", "versions", "CHANGELOG", "SECURITY", "CONTRIBUTING"],
-}
+}  # fmt: skip
+AT_THE_TOP = ("CHANGELOG", "SECURITY", "CONTRIBUTING")  # pages that are not in docs/; README.md is the first page
 CONF = """
 project, author, html_title = "pars", "The pars authors", "pars"
 extensions, html_theme = ["myst_parser"], "furo"
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence"]
 suppress_warnings = ["misc.highlighting_failure"]  # shown output is not always code
-html_static_path = []
+html_static_path, html_css_files, html_show_copyright = ["static"], ["pars.css"], False
+"""
+# Code has up to 120 columns; docstrings and signatures are wrapped, output of commands is not.
+CSS = """
+@media (min-width: 97em) { .content { width: 60em; } }
+body { --code-font-size: 78%; }
+.docstring pre { white-space: pre-wrap; }
+table.docutils td { vertical-align: top; }
 """
 
 
@@ -46,18 +56,31 @@ def main() -> int:
     shutil.rmtree(source, ignore_errors=True)
     write_pages(source)
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", str(source), str(options.out)]
-    return subprocess.run(command).returncode
+    code = subprocess.run(command).returncode
+    for place in () if code else from_elsewhere(options.out):
+        print(f"not readable offline: {place}", file=sys.stderr)
+        code = 1
+    return code
+
+
+def from_elsewhere(site: Path) -> list[str]:
+    """What pages load from another host; links that readers follow may lead there."""
+    tag = r'<(?:script|img|iframe|link(?! rel="(?:canonical|author)"))'
+    loaded = re.compile(tag + r'\b[^>]*(?:src|href)="(https?:[^"]+)"')
+    return [f"{page}: {url}" for page in sorted(site.rglob("*.html")) for url in loaded.findall(page.read_text())]
 
 
 def write_pages(source: Path) -> None:
     (source / "method-pages").mkdir(parents=True)
     (source / "api").mkdir()
-    shutil.copytree(ROOT / "docs" / "figures", source / "figures")
+    (source / "static").mkdir()
+    (source / "static" / "pars.css").write_text(CSS, encoding="utf-8")
+    for folder in ("figures", "images"):
+        shutil.copytree(ROOT / "docs" / folder, source / folder)
     for figure in (*(ROOT / "docs").glob("*.svg"), *(ROOT / "docs").glob("*.png")):
         shutil.copy(figure, source / figure.name)
     (source / "conf.py").write_text(CONF, encoding="utf-8")
-    pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / f"{name}.md" for name in ("README", "CHANGELOG", "SECURITY"))]
-    for page in (*pages, ROOT / "CONTRIBUTING.md"):
+    for page in (*(ROOT / "docs").glob("*.md"), *(ROOT / f"{name}.md" for name in AT_THE_TOP)):
         (source / page.name).write_text(for_the_site(page), encoding="utf-8")
     for example in sorted((ROOT / "examples").glob("*.py")):
         write_example(example, source)
@@ -73,7 +96,7 @@ def for_the_site(page: Path) -> str:
     text = re.sub(r"\[(`[^`]+`)\]\(\.\./src/pars/methods/\w+\.py\)", method_link, text)
     text = re.sub(r"\[([^\]]+)\]\((?:\.\./)?(?:src|tests|examples|constraints)[^)]*\)", r"\1", text)
     text = re.sub(r"\]\(docs/([\w-]+\.md)", r"](\1", text)
-    text = re.sub(r"\]\(\.\./(\w+\.md)", r"](\1", text)
+    text = re.sub(r"\]\(\.\./(\w+\.md)", r"](\1", text).replace("](README.md", "](index.md")
     return text.replace("```csv", "```text")
 
 
@@ -120,7 +143,11 @@ def write_methods(source: Path) -> None:
 
 
 def literal(text: str) -> str:
-    return f"````text\n{text}\n````\n"
+    return f"````{{code-block}} text\n:class: docstring\n\n{text}\n````\n"
+
+
+def python(text: str) -> str:
+    return f"````{{code-block}} python\n:class: docstring\n\n{text}\n````\n"
 
 
 def api_page(package: str) -> str:
@@ -131,34 +158,60 @@ def api_page(package: str) -> str:
         value = getattr(module, name)
         if not (inspect.isclass(value) or inspect.isfunction(value)):
             continue
-        lines += [f"## {package}.{name}", "", f"````python\n{name}{signature(value)}\n````", ""]
+        lines += [f"## {package}.{name}", "", python(f"{name}{signature(value)}")]
         lines += [literal(inspect.getdoc(value) or "")]
         if inspect.isclass(value):
             for method, function in sorted(vars(value).items()):
                 if not method.startswith("_") and inspect.isfunction(function):
-                    lines += [f"### {name}.{method}", "", f"````python\n{method}{signature(function)}\n````", ""]
+                    lines += [f"### {name}.{method}", "", python(f"{method}{signature(function)}")]
                     lines += [literal(inspect.getdoc(function) or "")]
     return "\n".join(lines) + "\n"
 
 
+class Annotation:
+    """Shown as it is written in the source, not as a string."""
+
+    def __init__(self, text: object) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text if isinstance(self.text, str) else inspect.formatannotation(self.text)
+
+
 def signature(value: object) -> str:
+    """The arguments of a function or class; one to a line where they do not fit on one."""
     try:
-        return str(inspect.signature(value))  # type: ignore[arg-type]
+        found = inspect.signature(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return "(...)"
+    empty = inspect.Signature.empty
+    parameters = [
+        each if each.annotation is empty else each.replace(annotation=Annotation(each.annotation))
+        for each in found.parameters.values()
+    ]
+    returns = "" if found.return_annotation is empty else f" -> {Annotation(found.return_annotation)!r}"
+    one_line = f"{found.replace(parameters=parameters, return_annotation=empty)}{returns}"
+    if len(one_line) <= 90:
+        return one_line
+    lines, star = [], False
+    for each in parameters:
+        if each.kind is each.KEYWORD_ONLY and not star:
+            lines.append("*")
+        star = star or each.kind in (each.KEYWORD_ONLY, each.VAR_POSITIONAL)
+        lines.append(str(each))
+    return "(\n" + "".join(f"    {line},\n" for line in lines) + f"){returns}"
 
 
 def write_index(source: Path) -> None:
-    lines = [
-        "# pars",
-        "",
-        "Train accurate classifiers when some of your labels are wrong, and find out which ones are.",
-        "",
-    ]
-    for topic, names in TOPICS.items():
-        lines += [f"```{{toctree}}\n:caption: {topic}\n:maxdepth: 1\n", *names, "```", ""]
+    """README.md as the first page; what is beside it, as every page, is in the sidebar."""
+    lines = [for_the_site(ROOT / "README.md"), ""]
+    topics = {topic: list(names) for topic, names in TOPICS.items()}
+    known = {name for names in topics.values() for name in names} | {"index"}
+    topics["Reference"] += sorted(page.stem for page in source.glob("*.md") if page.stem not in known)
+    for topic, names in topics.items():
+        lines += [f"```{{toctree}}\n:caption: {topic}\n:maxdepth: 1\n:hidden:\n", *names, "```", ""]
     for caption, pattern in (("Every method", "method-pages/*"), ("API", "api/*")):
-        lines += [f"```{{toctree}}\n:caption: {caption}\n:maxdepth: 1\n:glob:\n\n{pattern}\n```", ""]
+        lines += [f"```{{toctree}}\n:caption: {caption}\n:maxdepth: 1\n:hidden:\n:glob:\n\n{pattern}\n```", ""]
     (source / "index.md").write_text("\n".join(lines), encoding="utf-8")
 
 

@@ -38,7 +38,11 @@ def amounts(side: int, sign: int) -> list[list[float]]:
 
 def pillow_strong(pixels: Pixels) -> Image.Image:
     """The weak view, two operations each done half of the time, a gray square."""
-    picture = pillow_weak(pixels)
+    return randaugmented(pillow_weak(pixels))
+
+
+def randaugmented(picture: Image.Image) -> Image.Image:
+    """Two operations each done half of the time, a gray square."""
     width, height = picture.size
     for number in random.choices(range(N_RANDAUGMENT), k=2):
         level, sign = random.randint(1, 9), random.choice((-1, 1))

@@ -54,9 +54,9 @@ def main() -> None:
         980,
         330,
         [
-            ("file", 10, 20, 160, "your rows", ("table, texts,", "pictures, arrays")),
+            ("file", 10, 20, 160, "your rows", ("table, texts,", "images, arrays")),
             ("code", 210, 20, 160, "data/", ("read, checked:", "Table")),
-            ("code", 410, 20, 160, "encode/", ("texts and pictures", "to inputs [n, d]")),
+            ("code", 410, 20, 160, "encode/", ("texts and images", "to inputs [n, d]")),
             ("code", 610, 20, 160, "augment/", ("weak and strong", "views of a batch")),
             ("code", 610, 150, 160, "methods/", ("one file each:", "views, given labels", "to named losses")),
             ("code", 810, 150, 160, "engine/", ("epochs, steps,", "averaged weights,", "checkpoints")),

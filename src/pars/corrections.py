@@ -9,8 +9,6 @@ corrected.SUFFIX          the user's table with its label column corrected; drop
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,7 +23,7 @@ from pars.data import CHECKED, DROPPED, TRUSTED, UNCHECKED, UNLABELED, CheckedLa
 from pars.errors import UserError
 from pars.files import write_text
 from pars.fit_folder import CONTENT, JOB, fit_of
-from pars.spreadsheet import escape_cell
+from pars.spreadsheet import csv_lines, escape_cell
 
 Action = Literal["keep", "accept", "relabel", "drop"]
 ACTIONS: tuple[Action, ...] = ("keep", "accept", "relabel", "drop")
@@ -69,7 +67,7 @@ class ReviewedRows:
 
 @dataclass(frozen=True)
 class TableSource:
-    """The user's file or folder, and how it was read: `column` holds the labels, None of a folder of pictures."""
+    """The user's file or folder, and how it was read: `column` holds the labels, None of a folder of images."""
 
     path: Path
     column: str | None
@@ -127,10 +125,9 @@ def records(rows: ReviewedRows, decisions: Iterable[Decision]) -> Iterator[dict[
 
 def corrections_csv(rows: ReviewedRows, decisions: Iterable[Decision]) -> Iterator[str]:
     """corrections.csv line by line; texts are escaped for spreadsheets."""
-    yield _csv_line(COLUMNS)
+    yield from csv_lines([COLUMNS])
     for record in records(rows, decisions):
-        values = (escape_cell(value) if isinstance(value, str) else value for value in record.values())
-        yield _csv_line(["" if value is None else value for value in values])
+        yield from csv_lines([[escape_cell(v) if isinstance(v, str) else v for v in record.values()]])
 
 
 def corrections_jsonl(rows: ReviewedRows, decisions: Iterable[Decision]) -> Iterator[str]:
@@ -173,7 +170,7 @@ def write_corrected(
 ) -> Path:
     """Write the user's table with corrected labels into a folder, and return its path.
 
-    Pictures of a folder become a table of path and label, rows without a file one of row and label.
+    Images of a folder become a table of path and label, rows without a file one of row and label.
     table: the source as it was read, if it was.
     """
     if source is not None and table is None:
@@ -190,11 +187,11 @@ def write_corrected(
     out = folder / "corrected.csv"
     images = None if table is None else table.images
     left_out = frozenset(dropped)
-    lines = [_csv_line(("row" if images is None else "path", "label"))]
+    lines: list[tuple[object, str]] = [("row" if images is None else "path", "label")]
     for row, name in enumerate(names):
         if row not in left_out:
-            lines.append(_csv_line((row if images is None else str(images[row].resolve()), name)))
-    write_text(out, "".join(lines))
+            lines.append((row if images is None else images[row].resolve(), name))
+    write_text(out, "".join(csv_lines(lines)))
     return out
 
 
@@ -232,9 +229,3 @@ def labels_csv(rows: ReviewedRows, found: CheckedLabels, table: data.Table | Non
 
 def _names(classes: Sequence[str], labels: Labels) -> npt.NDArray[np.object_]:
     return np.array([*classes, ""], dtype=object)[labels]
-
-
-def _csv_line(values: Sequence[object]) -> str:
-    line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(values)
-    return line.getvalue()

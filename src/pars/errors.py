@@ -22,4 +22,8 @@ def one_line(error: BaseException, length: int = 300) -> str:
 
 
 class EncoderChosenWarning(UserWarning):
-    """Texts or pictures were fitted without naming an encoder: says which one was chosen."""
+    """Texts or images were fitted without naming an encoder: says which one was chosen."""
+
+
+class SimplerModelWarning(UserWarning):
+    """A linear model predicts held-out labels clearly better than PARS: it is what the fit returns."""

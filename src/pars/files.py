@@ -81,8 +81,25 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
             raise
 
 
+def halves(folder: Path) -> list[Path]:
+    """Files in a folder of ours that a killed process left half-written: nobody writes there now.
+
+    safetensors writes a file through a hidden one of its own, `.tmp` and six letters or digits.
+    """
+    if not folder.is_dir():
+        return []
+    theirs = (path for path in folder.glob(".tmp??????") if path.name.isascii() and path.name[1:].isalnum())
+    return [path for path in (*folder.glob(f".*{PART}"), *theirs) if path.is_file()]
+
+
+def remove_halves(*folders: Path) -> None:
+    for folder in folders:
+        for half in halves(folder):
+            half.unlink(missing_ok=True)
+
+
 def _write_into(path: Path, write: Callable[[Path], object]) -> None:
-    """Through a file elsewhere: writers of pictures and tensors want one they can go back in."""
+    """Through a file elsewhere: writers of images and tensors want one they can go back in."""
     with tempfile.TemporaryDirectory() as folder, guarded(path):
         whole = Path(folder) / "whole"
         write(whole)

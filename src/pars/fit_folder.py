@@ -2,10 +2,11 @@
 
 job.json           the command, so that the same one resumes
 preprocessor.json, columns.json, encoder/   how rows become inputs (`encode.load_preprocessor`)
-content.json       texts or pictures and names of the rows, for people (`audit.Content`)
+content.json       texts or images and names of the rows, for people (`audit.Content`)
 rows.npz           the rows as they were trained on
 files.json         checksums of the files above (`run_files.check_files`)
 robust/, plain/    two run folders; of a method without a network robust/ holds classic.safetensors
+before/            of a fit with checked labels, perhaps: the same method trained on the labels before the review
 audit/, fit.json   the list of wrong labels; all numbers
 """
 
@@ -17,7 +18,7 @@ from pathlib import Path
 from pars.errors import UserError
 
 JOB, CONTENT, ROWS, AUDIT, RESULT = "job.json", "content.json", "rows.npz", "audit", "fit.json"
-ROBUST, PLAIN = "robust", "plain"
+ROBUST, PLAIN, BEFORE = "robust", "plain", "before"
 
 
 def run_of(path: Path) -> Path:

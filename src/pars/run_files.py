@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 from pars.errors import UserError
 
@@ -53,6 +54,29 @@ class RunFiles:
     def rows(self, stage: str) -> Path:
         """The file of a stage's end; "*" is a pattern for all of them."""
         return self.path / f"rows-{stage}.safetensors"
+
+
+def read_epochs(metrics: Path) -> list[dict[str, Any]]:
+    """The epochs that a metrics.jsonl has so far, each with its number "epoch"; none where there is no file.
+
+    A last line without an end, left by a process that was killed, is not one.
+    """
+    if not metrics.exists():
+        return []
+    try:
+        lines = metrics.read_bytes().decode("utf-8").split("\n")[:-1]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{metrics} is damaged: {error}; expected one JSON object per line") from error
+    epochs = []
+    for number, line in enumerate(lines, 1):
+        try:
+            epoch = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"{metrics} is damaged: line {number} is not valid JSON: {error}") from error
+        if not isinstance(epoch, dict) or type(epoch.get("epoch")) is not int:
+            raise UserError(f"{metrics} is damaged: line {number} is no object with a whole number 'epoch'")
+        epochs.append(epoch)
+    return epochs
 
 
 def check_files(folder: Path, *names: str) -> None:

@@ -1,4 +1,4 @@
-"""The choice of a robust loss by short trials."""
+"""The choice of a robust loss and a network by short trials."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_where_both_learn_the_first_is_chosen() -> None:
     dataset = blobs(3)
     configs = losses(dataset)
     config, trials = choose(configs, rows_of(dataset))
-    assert list(trials) == ["nce+mae", "gce(q=0.7)"]
+    assert list(trials) == ["nce+mae", "nce+mae, linear", "gce(q=0.7)"]
     assert min(trials.values()) > 90
     assert config == configs["nce+mae"]
 
@@ -65,7 +65,31 @@ def test_without_held_out_rows_nothing_is_tried_and_the_loss_that_always_learns_
     "params", [{"method_params": {"robust": "sce"}}, {"method": "ce"}, {"method": "elr"}], ids=["set", "ce", "elr"]
 )
 def test_nothing_is_tried_where_it_would_change_nothing(params: dict[str, object]) -> None:
-    assert len(losses(blobs(3), **params)) == 1
+    assert len(losses(blobs(3), network="mlp", **params)) == 1
+    assert [config.model.name for config in losses(blobs(3), **params).values()] == ["mlp", "linear"]
+
+
+def many_features() -> Dataset:
+    """Twelve classes that a line separates, few rows of each and 200 features: a hidden layer memorizes them."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2000, 200)).astype(np.float32)
+    labels = (x @ rng.normal(size=(200, 12))).argmax(axis=1)
+    wrong = rng.random(2000) < 0.2
+    return Dataset("line", Split(x, np.where(wrong, rng.integers(12, size=2000), labels)), None, tuple("abcdefghijkl"))
+
+
+def test_a_linear_network_is_chosen_where_a_hidden_layer_memorizes() -> None:
+    dataset = many_features()
+    configs = losses(dataset)
+    config, trials = choose(configs, load_training_data(configs["nce+mae"], dataset))
+    assert config.model.name == "linear"
+    assert config.train.weight_decay == 0.02
+    assert trials["nce+mae"] < trials["nce+mae, linear"]
+
+
+def test_a_weight_decay_that_the_user_set_stays() -> None:
+    found = losses(blobs(3), train_params={"weight_decay": 0.1})
+    assert {config.train.weight_decay for config in found.values()} == {0.1}
 
 
 def test_a_trial_is_as_long_as_the_warm_up_of_pars() -> None:
@@ -81,16 +105,24 @@ def test_a_trial_is_as_long_as_the_warm_up_of_pars() -> None:
     assert seen == list(range(1, round(0.4 * config.train.epochs) + 1))
 
 
-def test_the_standard_error_is_that_of_two_samples() -> None:
+def test_the_standard_error_is_that_of_differences_on_the_same_rows() -> None:
     rng = np.random.default_rng(0)
-    draws = rng.binomial(500, 0.8, (2, 20_000)) / 500
-    assert standard_error(0.8, 500) == pytest.approx((draws[0] - draws[1]).std(), rel=0.03)
+    shared = rng.random(500) < 0.7
+    first, second = (shared | (rng.random((20_000, 500)) < 0.2) for _ in range(2))
+    spread = (first.mean(axis=1) - second.mean(axis=1)).std()
+    found = np.mean([standard_error(a, b) for a, b in zip(first[:200], second[:200], strict=True)])
+    assert found == pytest.approx(spread, rel=0.05)
+
+
+def test_equal_predictions_do_not_make_a_difference_of_one_row_clear() -> None:
+    same = np.ones(100, dtype=bool)
+    assert standard_error(same, same) == 0.01
 
 
 def test_what_was_tried_can_be_read() -> None:
     dataset = blobs(3)
     model = RobustClassifier("warmup", epochs=5, random_state=0).fit(dataset.train.inputs, dataset.train.labels)
-    assert set(model.trials_) == {"nce+mae", "gce(q=0.7)"}
+    assert set(model.trials_) == {"nce+mae", "nce+mae, linear", "gce(q=0.7)"}
 
 
 def test_a_share_of_held_out_rows_that_rounds_to_none_is_none() -> None:

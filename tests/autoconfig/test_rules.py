@@ -35,7 +35,7 @@ shapes = st.one_of(
 
 @given(n=st.integers(2, 10**6), k=st.integers(2, 1000), shape=shapes)
 def test_whatever_the_data_the_settings_are_a_configuration(n: int, k: int, shape: tuple[int, ...]) -> None:
-    base = run.RunConfig(method=by_name("pars", rules.robust_settings(shape, k)[-1]))
+    base = run.RunConfig(method=by_name("pars", rules.candidates(shape, k)[-1].setting))
     config = run.overlay(base, rules.settings(shape, class_rows(n, k)))
     assert 16 <= config.train.batch_size <= 128
     assert 20 <= config.train.epochs <= 200
@@ -97,20 +97,25 @@ def test_a_single_feature_is_blurred_rather_than_dropped() -> None:
 
 @given(k=st.integers(2, 1000))
 def test_every_class_has_a_gradient_at_the_start_with_the_loss_that_always_learns(k: int) -> None:
-    q = float(str(rules.robust_settings((64,), k)[-1].robust).removeprefix("gce(q=").removesuffix(")"))
+    q = float(str(rules.candidates((64,), k)[-1].setting.robust).removeprefix("gce(q=").removesuffix(")"))
     assert (1 / k) ** q > 0.19
 
 
 def test_few_classes_of_features_may_have_the_loss_and_the_confidence_of_the_features_preset() -> None:
     tuned = run.preset("features")(run.RunConfig().noise).method
     assert isinstance(tuned, PARS)
-    first = rules.robust_settings((64,), 10)[0]
-    assert (first.robust, first.tau) == (tuned.robust, tuned.tau)
+    first = rules.candidates((64,), 10)[0]
+    assert (first.setting.robust, first.setting.tau, first.changes) == (tuned.robust, tuned.tau, {})
 
 
-def test_losses_to_try_depend_on_the_number_of_classes() -> None:
-    found = [[setting.robust for setting in rules.robust_settings((9,), k)] for k in (2, 10, 77)]
-    assert found == [["nce+mae", "gce(q=0.7)"], ["nce+mae", "gce(q=0.7)"], ["gce(q=0.37)"]]
+def test_losses_and_networks_to_try_depend_on_the_number_of_classes() -> None:
+    found = [[candidate.name for candidate in rules.candidates((9,), k)] for k in (2, 10, 77)]
+    few = ["nce+mae", "nce+mae, linear", "gce(q=0.7)"]
+    assert found == [few, few, ["gce(q=0.37), linear", "gce(q=0.37)"]]
+
+
+def test_images_are_not_given_to_a_linear_model() -> None:
+    assert [candidate.changes for candidate in rules.candidates((3, 32, 32), 10)] == [{}]
 
 
 def test_many_classes_take_more_steps() -> None:

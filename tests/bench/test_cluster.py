@@ -14,7 +14,7 @@ from bench.helpers import start, without_times
 
 distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
 
-TABLE = ("table1", "--scale", "smoke", "--seeds", "1", "--cols", "cifar10-sym-50", "--rows", "ce,warmup,wann,pars")
+TABLE = ("table1", "--scale", "smoke", "--seeds", "1", "--cols", "cifar10-sym-50", "--rows", "ce,pars")
 
 
 def test_a_killed_worker_and_a_killed_runner_leave_the_ledger_of_an_undisturbed_run(tmp_path: Path) -> None:

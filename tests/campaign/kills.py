@@ -1,29 +1,43 @@
-"""SIGKILL at random moments of `fit`, `train`, `encode` and `compare`; run again, each ends in the same bytes.
+"""SIGKILL at random moments of six commands; the same command again, and each ends in the same bytes.
 
-    python tests/campaign/kills.py --kills 100 >> results/faults-kills.jsonl
+    python tests/campaign/kills.py --kills 100 --out results/faults-kills.jsonl
 
 A trial kills a command up to three times, each at a random moment of an undisturbed run's time, then lets it end and
-compares every file with those of the undisturbed run.
+compares every file with those of the undisturbed run. Every trial adds a line to the file; the same call continues
+after the last line, and says what the file adds up to.
+
+Of two processes that train together a random one is killed and then, as torchrun does it, the other. Of `bench` it is
+the runner, its cell, or both. `bench` keeps its run folders, and its ledger is compared without times.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import multiprocessing
 import os
 import shutil
+import signal
+import socket
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import suppress
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-PRELOAD = ["pars.cli.fit", "pars.cli.train", "pars.cli.encode", "pars.cli.compare", "pars.fitting.pipeline",
-           "pars.run.train", "sklearn.datasets", "sklearn.decomposition", "torch._dynamo"]  # fmt: skip
+PRELOAD = ["pars.cli.fit", "pars.cli.train", "pars.cli.encode", "pars.cli.compare", "pars.cli.bench", "pars.cli.resume",
+           "pars.fitting.pipeline", "pars.run.train", "sklearn.datasets", "sklearn.decomposition",
+           "torch._dynamo"]  # fmt: skip
 SMALL = ["--data.limit", "200", "--train.epochs", "6", "--model.name", "linear", "--train.checkpoint-seconds", "0"]
+NOISE = ["--noise.kind", "symmetric", "--noise.rate", "0.4"]
+TIMES = ("seconds", "core_seconds", "commit")  # of a line of the ledger; somebody may commit meanwhile
+KINDS = ("fit", "train", "compare", "encode", "processes", "bench")
 
 
 def commands(folder: Path) -> dict[str, list[str]]:
@@ -35,31 +49,24 @@ def commands(folder: Path) -> dict[str, list[str]]:
     (folder / "texts.csv").write_text("text,label\n" + "\n".join(words) + "\n")
     out = str(folder / "out")
     text = ["--text", "text", "--label", "label", "--encoder", "tfidf", "--batch", "5"]
+    table = ["table1", "--scale", "smoke", "--seeds", "1", "--cols", "cifar10-sym-50", "--rows", "ce,wann", "--keep"]
     return {
         "fit": ["fit", str(folder / "rows.csv"), "--label", "label", "--out", out],
-        "train": [
-            "train",
-            "--method",
-            "pars",
-            "--noise.kind",
-            "symmetric",
-            "--noise.rate",
-            "0.4",
-            *SMALL,
-            "--out",
-            out,
-        ],
+        "train": ["train", "--method", "pars", *NOISE, *SMALL, "--out", out],
         "compare": ["compare", "--methods", "ce,elr", *SMALL, "--out", out],
         "encode": ["encode", str(folder / "texts.csv"), f"{out}/x.npz", *text],
+        "processes": ["train", "--method", "elr", *NOISE, *SMALL, "--out", out],
+        "bench": ["bench", *table, "--out", f"{out}/ledger.jsonl", "--work", f"{out}/work"],
     }
 
 
-def work(args: list[str]) -> None:
+def work(args: list[str], variables: dict[str, str]) -> None:
     """What a person would type, again and again; `pars train` is resumed by its own command."""
     import torch
 
     from pars.cli import main
 
+    os.environ.update(variables)
     torch.set_num_threads(1)
     sys.stderr = sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
     if args[0] == "encode":
@@ -69,10 +76,24 @@ def work(args: list[str]) -> None:
     sys.exit(main(args))
 
 
-def snapshot(folder: Path) -> dict[str, bytes]:
-    """Every file but locks."""
+def snapshot(folder: Path) -> dict[str, Any]:
+    """Every file but locks; lines of a ledger without what differs from run to run."""
     files = {file.relative_to(folder).as_posix(): file for file in sorted(folder.rglob("*")) if file.is_file()}
-    return {name: file.read_bytes() for name, file in files.items() if "lock" not in name}
+    found: dict[str, Any] = {name: file.read_bytes() for name, file in files.items() if "lock" not in name}
+    for name in found:
+        if Path(name).name in ("ledger.jsonl", "line.json"):
+            lines = [json.loads(text) for text in found[name].splitlines()]
+            found[name] = [{key: value for key, value in line.items() if key not in TIMES} for line in lines]
+    return found
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process started."""
+    found: list[int] = []
+    with suppress(OSError):
+        for file in Path(f"/proc/{pid}/task").glob("*/children"):
+            found += [int(text) for text in file.read_text().split()]
+    return found
 
 
 class Commands:
@@ -82,79 +103,146 @@ class Commands:
         self.context = multiprocessing.get_context("forkserver")
         self.context.set_forkserver_preload(PRELOAD)
 
-    def run(self, args: list[str], kill_after: float | None = None) -> tuple[int | None, float]:
-        """Exit code and seconds of a command, killed after so many seconds."""
-        process = self.context.Process(target=work, args=(args,))
+    def run(self, kind: str, args: list[str], kill: tuple[float, np.random.Generator] | None = None) -> Ended:
+        """Run a command to its end, or kill it after so many seconds."""
         begun = time.monotonic()
-        process.start()
-        process.join(kill_after)
-        if process.is_alive():
-            process.kill()
-        process.join()
-        return process.exitcode, time.monotonic() - begun
+        processes = self._start(args, 2 if kind == "processes" else 1)
+        struck = []
+        if kill is not None:
+            after, rng = kill
+            processes[0].join(after)
+            if processes[0].is_alive():
+                struck = self._kill(kind, processes, rng)
+        for process in processes:
+            process.join(600)
+            assert not process.is_alive(), f"{kind} hangs"
+        return Ended(processes[0].exitcode, time.monotonic() - begun, struck)
+
+    def _start(self, args: list[str], number: int) -> list[ForkServerProcess]:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        of_all = {"WORLD_SIZE": str(number), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        variables: list[dict[str, str]] = [{}]
+        if number > 1:
+            variables = [of_all | {"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(number)]
+        processes = [self.context.Process(target=work, args=(args, each)) for each in variables]
+        for process in processes:
+            process.start()
+        return processes
+
+    def _kill(self, kind: str, processes: list[ForkServerProcess], rng: np.random.Generator) -> list[str]:
+        """Kill a command that runs; what was killed."""
+        if kind == "processes":
+            first = int(rng.integers(2))
+            processes[first].kill()
+            time.sleep(float(rng.uniform(0, 0.3)))
+            processes[1 - first].kill()
+            return [f"rank {first}"]
+        struck = []
+        which = str(rng.choice(("runner", "cell", "both"))) if kind == "bench" else "runner"
+        cells = children(processes[0].pid or 0) if kind == "bench" else []
+        if which != "cell" or not cells:
+            processes[0].kill()
+            struck.append("runner")
+        if which != "runner":
+            for cell in cells:
+                with suppress(OSError):
+                    os.kill(cell, signal.SIGKILL)
+                    struck.append("cell")
+        return struck
 
 
-def trial(
-    runner: Commands, args: list[str], out: Path, whole: dict[str, bytes], seconds: float, rng: np.random.Generator
-) -> dict[str, Any]:
+class Ended:
+    """How a command ended: exit code, seconds, what was killed."""
+
+    def __init__(self, code: int | None, seconds: float, killed: list[str]) -> None:
+        self.code, self.seconds, self.killed = code, seconds, killed
+
+
+def trial(runner: Commands, kind: str, args: list[str], out: Path, undisturbed: tuple[dict[str, Any], float],
+          rng: np.random.Generator) -> dict[str, Any]:  # fmt: skip
     """Kill up to three times, end, compare."""
+    whole, seconds = undisturbed
     shutil.rmtree(out, ignore_errors=True)
-    kills = 0
+    kills: list[dict[str, Any]] = []
     for _ in range(int(rng.integers(1, 4))):
-        code, _ = runner.run(args, float(rng.uniform(0, seconds)))
-        if code is not None and code < 0:
-            kills += 1
-        else:
+        after = float(rng.uniform(0, seconds))
+        ended = runner.run(kind, args, (after, rng))
+        if not ended.killed:
+            found = snapshot(out)
             break
-    code, _ = runner.run(args)
-    found = snapshot(out)
+        kills.append({"seconds": round(after, 3), "of": ended.killed})
+        if ended.code == 0:  # of `bench` only the cell was killed, and it began that again
+            found = snapshot(out)
+            break
+    else:
+        ended, found = runner.run(kind, args), snapshot(out)
     different = sorted(name for name in {*whole, *found} if whole.get(name) != found.get(name))
-    return {"kills": kills, "code": code, "different": different}
+    return {"kills": kills, "code": ended.code, "different": different}
+
+
+def trials(options: argparse.Namespace, first: int, kills: int) -> Iterator[dict[str, Any]]:
+    """Trials from number `first` on, until there are so many kills."""
+    runner, begun = Commands(), time.monotonic()
+    with tempfile.TemporaryDirectory() as name:
+        out, every = Path(name) / "out", commands(Path(name))
+        wholes: dict[str, tuple[dict[str, Any], float]] = {}
+        numbers = itertools.count(first) if options.again is None else iter(options.again)
+        while kills < options.kills and time.monotonic() - begun < 60 * options.minutes:
+            if (number := next(numbers, None)) is None:
+                return
+            kind = options.only[number % len(options.only)]
+            if kind not in wholes:
+                for _ in range(1 if kind == "bench" else 2):  # the first is slower: it reads data sets from disk
+                    shutil.rmtree(out, ignore_errors=True)
+                    ended = runner.run(kind, every[kind])
+                    assert ended.code == 0, f"{kind} ends with {ended.code} undisturbed"
+                wholes[kind] = snapshot(out), ended.seconds
+            rng = np.random.default_rng([7, options.seed, number])
+            done = trial(runner, kind, every[kind], out, wholes[kind], rng)
+            # `encode` does not write over a file that is whole: it may have been killed after its last byte.
+            same = not done["different"] and (done["code"] == 0 or kind == "encode")
+            kills += len(done["kills"])
+            yield {"trial": number, "kind": kind, "identical": same, **done}
+
+
+def summary(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    by_kind = {}
+    for kind in KINDS:
+        of_kind = [line for line in lines if line["kind"] == kind]
+        by_kind[kind] = {
+            "kills": sum(len(line["kills"]) for line in of_kind),
+            "finishes": len(of_kind),
+            "identical": sum(line["identical"] for line in of_kind),
+        }
+    return {key: sum(each[key] for each in by_kind.values()) for key in ("kills", "finishes", "identical")} | {
+        "by_kind": by_kind
+    }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", nargs="+", choices=("fit", "train", "compare", "encode"))
-    parser.add_argument("--minutes", type=float, default=60.0, help="begin no trial after this")
+    parser.add_argument("--only", nargs="+", choices=KINDS, default=KINDS)
+    parser.add_argument("--minutes", type=float, default=600.0, help="begin no trial after this")
+    parser.add_argument("--again", nargs="+", type=int, metavar="TRIAL", help="only these, after mending")
+    parser.add_argument("--out", type=Path, help="continue this file; default: only print")
     options = parser.parse_args()
-    rng = np.random.default_rng([7, options.seed])
-    begun, runner = time.monotonic(), Commands()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        out, every = folder / "out", commands(folder)
-        chosen = {key: args for key, args in every.items() if options.only is None or key in options.only}
-        wholes: dict[str, tuple[dict[str, bytes], float]] = {}
-        totals = {key: {"kills": 0, "finishes": 0, "identical": 0} for key in chosen}
-        order = list(chosen)
-        number = 0
-        while sum(t["kills"] for t in totals.values()) < options.kills:
-            if time.monotonic() - begun > 60 * options.minutes:
-                break
-            key = order[number % len(order)]
-            number += 1
-            if key not in wholes:
-                shutil.rmtree(out, ignore_errors=True)
-                code, seconds = runner.run(chosen[key])
-                assert code == 0, f"{key} ends with {code} undisturbed"
-                wholes[key] = snapshot(out), seconds
-            done = trial(runner, chosen[key], out, *wholes[key], rng)
-            same = done["code"] == 0 and not done["different"]
-            totals[key]["kills"] += done["kills"]
-            totals[key]["finishes"] += 1
-            totals[key]["identical"] += same
-            if not same:
-                print(f"{key}: {done}", file=sys.stderr, flush=True)
-    line = {
-        "command": f"python tests/campaign/kills.py --kills {options.kills} --seed {options.seed}",
-        "kills": sum(t["kills"] for t in totals.values()),
-        "finishes": sum(t["finishes"] for t in totals.values()),
-        "identical": sum(t["identical"] for t in totals.values()),
-        "by_command": totals,
-    }
-    print(json.dumps(line))
-    return 0 if line["identical"] == line["finishes"] else 1
+    command = f"python tests/campaign/kills.py --kills {options.kills} --seed {options.seed}"
+    lines: list[dict[str, Any]] = []
+    if options.out is not None and options.out.exists():
+        lines = [json.loads(text) for text in options.out.read_text().splitlines()]
+    first = max((line["trial"] for line in lines), default=-1) + 1
+    for line in trials(options, first, sum(len(each["kills"]) for each in lines)):
+        lines.append({"command": command, **line})
+        print(json.dumps(lines[-1]), flush=True)
+        if options.out is not None:
+            with options.out.open("a") as file:
+                file.write(json.dumps(lines[-1]) + "\n")
+    print(json.dumps(summary(lines)))
+    return 0 if all(line["identical"] for line in lines) else 1
 
 
 if __name__ == "__main__":

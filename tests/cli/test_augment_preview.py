@@ -65,12 +65,12 @@ def test_pictures_of_any_kind_and_size(mode: str, size: tuple[int, int], tmp_pat
         (("digits", "sheet.png", "--rows", "0"), "--rows is 0"),
         (("digits", "sheet.png", "--first", "99999"), "--first is 99999, but digits has rows 0 to"),
         (("missing.png", "sheet.png"), "missing.png does not exist"),
-        (("text.jpg", "sheet.png"), "text.jpg cannot be read as a picture"),
+        (("text.jpg", "sheet.png"), "text.jpg cannot be read as an image"),
         (("features.npz", "sheet.png"), "only images have a preview"),
         (("digits", "sheet.png", "--views.size", "9"), "views.size = 9 does not fit images of 8×8"),
         (("digits", "sheet.png", "--views.strong", "dropout"), "views.strong: dropout does not fit images"),
         (("digits", "sheet.png", "--views.strong", "nonsense"), "nonsense"),
-        (("digits", "sheet.png", "--copies", "100000"), "800004 pictures do not fit on a contact sheet, at most 2000"),
+        (("digits", "sheet.png", "--copies", "100000"), "800004 images do not fit on a contact sheet, at most 2000"),
     ],
 )
 def test_mistakes_write_nothing(

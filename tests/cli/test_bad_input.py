@@ -191,9 +191,9 @@ def test_what_is_not_read_in_a_folder_of_pictures_is_named(
     (shelf / "below" / ".hidden").write_text("")
     assert pars("fit", shelf, *FIT, "--out", tmp_path / "out") == 0
     said = caplog.text
-    assert "4 entries are not read as pictures" in said
+    assert "4 entries are not read as images" in said
     for words in ("gone.png (a link to a file that does not exist)", "pipe.png (not a plain file)",
-                  "folder.png (a folder)", "drawing.svg (.svg, not a picture format"):  # fmt: skip
+                  "folder.png (a folder)", "drawing.svg (.svg, not an image format"):  # fmt: skip
         assert words in said
 
 
@@ -356,16 +356,16 @@ def test_all_unreadable_pictures_are_named_at_once_and_can_be_skipped(
     shelf = shelf_of_pictures(tmp_path / "shelf", x1=b"not a picture", x2=whole.getvalue()[:2000], x3=b"")
     command = ("fit", shelf, *FIT, "--out", tmp_path / "out")
     said = refused(command, tmp_path, capsys)
-    assert "3 of 27 pictures cannot be read" in said
+    assert "3 of 27 images cannot be read" in said
     for name in ("x1.png", "x2.png", "x3.png", "--skip-unreadable"):
         assert name in said
     assert pars(*command, "--skip-unreadable", "--json") == 0
     assert one_document(capsys.readouterr().out)["rows"] == 24
-    assert "3 of 27 pictures cannot be read and are left out" in caplog.text
+    assert "3 of 27 images cannot be read and are left out" in caplog.text
     lines = list(csv.DictReader((tmp_path / "out" / "audit" / "audit.csv").open()))
     assert len(lines) == 24
     said = refused(("encode", shelf, tmp_path / "x.npz", "--encoder", "pixels"), tmp_path, capsys)
-    assert "3 of 27 pictures cannot be read" in said
+    assert "3 of 27 images cannot be read" in said
     assert pars("encode", shelf, tmp_path / "x.npz", "--encoder", "pixels", "--skip-unreadable") == 0
 
 
@@ -427,3 +427,15 @@ def test_without_a_baseline_one_run_is_trained_and_nothing_is_compared(
     both = one_document(capsys.readouterr().out)
     assert both["held_out"]["robust"] == alone["held_out_accuracy"]
     assert both["labels"] == alone["labels"]
+
+
+def test_a_table_of_row_numbers_says_which_columns_are_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "t.csv").write_text("n,label\n" + "".join(f"{row},{'ab'[row % 2]}\n" for row in range(60)))
+    said = refused(("fit", tmp_path / "t.csv", "--label", "label", "--out", tmp_path / "f"), tmp_path, capsys)
+    assert "no column is left to learn from: 'label' has labels or identifiers, 'n' numbers the rows" in said
+
+
+def test_an_audit_of_a_file_asks_for_a_folder(pets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "is not a run: expected a folder" in refused(("audit", pets), tmp_path, capsys)

@@ -219,7 +219,7 @@ def test_a_broken_picture_is_named_and_once_mended_the_folder_can_be_used(
     broken.write_bytes(broken.read_bytes()[:-300])
     capsys.readouterr()
     assert pars("fit", tmp_path / "in", "--encoder", "pixels", "--out", tmp_path / "out") == 2
-    assert f"row 1: {broken} cannot be read as a picture" in message(capsys)
+    assert f"row 1: {broken} cannot be read as an image" in message(capsys)
     flags = ("--label", "right", "--text", "body", "--method", "ce", "--views", "1")
     assert pars("fit", desk / "new.csv", *flags, "--out", tmp_path / "out") == 0
     assert np.load(tmp_path / "out" / "rows.npz")["x_views"].shape[:2] == (60, 2)

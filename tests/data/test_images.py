@@ -41,9 +41,9 @@ def test_the_middle_square_is_taken(tmp_path: Path) -> None:
 
 def test_what_is_no_picture_is_named_with_its_row(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"no picture")
-    with pytest.raises(UserError, match=r"t\.csv: row 3: .*a\.png cannot be read as a picture"):
+    with pytest.raises(UserError, match=r"t\.csv: row 3: .*a\.png cannot be read as an image"):
         read_image(tmp_path / "a.png", where="t.csv: row 3")
     Image.new("RGB", (64, 64)).save(tmp_path / "cut.jpg")
     (tmp_path / "cut.jpg").write_bytes((tmp_path / "cut.jpg").read_bytes()[:-300])
-    with pytest.raises(UserError, match=r"cut\.jpg cannot be read as a picture"):
+    with pytest.raises(UserError, match=r"cut\.jpg cannot be read as an image"):
         read_image(tmp_path / "cut.jpg")

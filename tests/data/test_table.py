@@ -237,7 +237,7 @@ def test_loose_pictures_have_no_label(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        ((), "no pictures in it"),
+        ((), "no images in it"),
         (("a.png", "cat/b.png"), "a.png lies beside the folders of classes cat"),
         (("train/cat/a.png", "test/cat/b.png"), "not classes; give one of them"),
     ],

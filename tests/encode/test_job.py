@@ -323,7 +323,7 @@ def test_picture_files_are_read_at_the_encoders_size_and_named_when_broken(tmp_p
     assert encode_table(table, tmp_path / "f.npz", encoder(redness, kind="image", size=16))
     assert np.load(tmp_path / "f.npz")["x"].tolist() == [[1], [2], [0]]
     (tmp_path / "in" / "cat" / "2.png").write_bytes(b"broken")
-    with pytest.raises(UserError, match=r"row 1: .*2\.png cannot be read as a picture"):
+    with pytest.raises(UserError, match=r"row 1: .*2\.png cannot be read as an image"):
         encode_table(table, tmp_path / "g.npz", encoder(redness, kind="image", size=16))
 
 

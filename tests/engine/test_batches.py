@@ -146,3 +146,34 @@ def test_an_epoch_of_any_length_is_not_built_at_once() -> None:
 def test_the_smallest_batch_is_known_beforehand(n: int, batch_size: int, smallest: int) -> None:
     order = laid_out(n, batch_size=batch_size)["labeled"]
     assert order.per_epoch // order.steps == min(map(len, epoch_of(order, 0))) == smallest
+
+
+@given(sizes=st.lists(st.integers(1, 60), min_size=2, max_size=6), steps=st.integers(1, 9), epoch=st.integers(0, 5))
+@deterministic
+def test_balanced_epochs_have_each_class_as_often(sizes: list[int], steps: int, epoch: int) -> None:
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    config = TrainConfig(batch_size=12, steps_per_epoch=steps, class_balanced=True)
+    layout = lay_out(np.arange(len(labels)), np.arange(len(labels)), config, 3, labels)
+    batches = epoch_of(layout.orders({}, {})["labeled"], epoch)
+    drawn = np.concatenate(batches)
+    assert len(drawn) == layout.per_epoch
+    of_class = np.bincount(labels[drawn], minlength=len(sizes))
+    assert of_class.max() - of_class.min() <= 1
+    for label, size in enumerate(sizes):  # no row a second time before all rows of its class had their turn
+        times = np.bincount(drawn[labels[drawn] == label], minlength=len(labels))[labels == label]
+        assert times.max() - times.min() <= 1
+        assert times.max() == -(-of_class[label] // size)
+    again = layout.orders({}, {})["labeled"].batch(epoch, steps - 1)
+    np.testing.assert_array_equal(again, batches[-1])
+    if len(labels) > 30:
+        other = np.concatenate(epoch_of(layout.orders({}, {})["labeled"], epoch + 1))
+        assert drawn.tolist() != other.tolist()
+
+
+def test_only_batches_of_labeled_rows_are_balanced() -> None:
+    labels = np.repeat([0, 1], [90, 10])
+    config = TrainConfig(batch_size=20, steps_per_epoch=5, class_balanced=True)
+    draws = {"unlabeled": Draw("all"), "other": Draw("labeled", 2.0)}
+    orders = lay_out(np.arange(100), np.arange(100), config, 0, labels).orders(draws, {})
+    shares = {name: float(labels[np.concatenate(epoch_of(order, 0))].mean()) for name, order in orders.items()}
+    assert shares == {"labeled": 0.5, "unlabeled": 0.1, "other": 0.5}

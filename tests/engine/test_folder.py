@@ -99,6 +99,20 @@ def test_a_lock_left_by_a_kill_does_not_make_a_folder_a_run(tmp_path: Path) -> N
         RunFolder(tmp_path).check_free()
 
 
+def test_a_process_killed_while_it_began_does_not_block_the_next(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    for path in (folder.inputs, folder.labels, tmp_path / ".config.toml.0a1b2c3d.part"):
+        path.write_text("of the first")
+    with pytest.raises(UserError, match="is not empty and not a run"):
+        folder.check_free()  # without a lock these may be anybody's
+    (tmp_path / "lock").touch()
+    folder.check_free()
+    with folder.begin({folder.inputs: "of the second", folder.config: ""}):
+        pass
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.toml", "inputs.json"]
+    assert folder.inputs.read_text() == "of the second"
+
+
 def test_a_run_begun_by_another_process_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
     folder.check_free()

@@ -146,7 +146,7 @@ def test_small_picture_files_are_read_like_the_array_of_their_pixels(files: tupl
     assert_array_equal(model.predict_proba([Path(name) for name in names]), expected)
     assert_array_equal(model.predict_proba(images), expected)
     assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(names), expected)
-    with pytest.raises(UserError, match=r"row 1: there is no picture file nowhere\.png"):
+    with pytest.raises(UserError, match=r"row 1: there is no image file nowhere\.png"):
         model.predict([names[0], "nowhere.png"])
 
 
@@ -192,8 +192,8 @@ def test_free_texts_in_a_frame_are_learned_from() -> None:
         (["a b", "c d", "e"], {"encoder": lambda texts: [[np.nan]] * 3}, "X: row 0: the encoder .* not finite"),
         (["a b", "c d", "e"], {"encoded_views": "x"}, "encoded_views is 'x', expected a whole number"),
         (["a b", "c d", "e"], {"encoded_views": -1}, "views: -1, expected 0 or more"),
-        (["a.jpg", "b.jpg", "c.jpg"], {}, "X: row 0: there is no picture file a.jpg, nor any .* encoder='tfidf'"),
-        ([Path("a"), Path("b"), Path("c")], {}, "X: row 0: there is no picture file a"),
+        (["a.jpg", "b.jpg", "c.jpg"], {}, "X: row 0: there is no image file a.jpg, nor any .* encoder='tfidf'"),
+        ([Path("a"), Path("b"), Path("c")], {}, "X: row 0: there is no image file a"),
         (np.eye(3), {"encoder": "tfidf"}, "X holds numbers or images, so encoder='tfidf'"),
         (np.eye(3), {"encoded_views": 2}, "encoded_views=2 mean nothing"),
     ],
@@ -206,10 +206,10 @@ def test_rows_that_make_no_sense_are_named(X: Any, params: dict[str, Any], said:
 
 def test_a_text_among_pictures_and_a_broken_picture_are_named(files: tuple[list[str], Any], tmp_path: Path) -> None:
     names, labels = files
-    with pytest.raises(UserError, match=r"X: row 1 is 'a text' \(str\), but row 0 is a picture file"):
+    with pytest.raises(UserError, match=r"X: row 1 is 'a text' \(str\), but row 0 is an image file"):
         PARSClassifier(**QUICK).fit([names[0], "a text"], [0, 1])
     (tmp_path / "bad.png").write_text("no picture")
-    with pytest.raises(UserError, match=r"X: row 40: .*bad\.png cannot be read as a picture"):
+    with pytest.raises(UserError, match=r"X: row 40: .*bad\.png cannot be read as an image"):
         PARSClassifier(**QUICK).fit([*names, str(tmp_path / "bad.png")], [*labels, 0])
 
 

@@ -102,7 +102,7 @@ def test_one_trainer_is_built_for_each_training_and_rows_are_read_once(
     monkeypatch.setattr(np, "load", counted_load)
     table = write_csv(tmp_path / "irises.csv")
     pars.fit(table, "label", method="ce", features=list(COLUMNS), out=tmp_path / "out")
-    assert len(built) == 2  # plain training twice: as the method, and to compare with
+    assert len(built) == 4  # two trials of networks; plain training twice: as the method, and to compare with
     assert not reads
     assert (tmp_path / "out" / "rows.npz").exists()
 

@@ -10,6 +10,7 @@ import pytest
 from cli.helpers import DIGITS, one_document, pars, refused
 
 from html_report.folders import CLASSES, HOSTILE, Reader
+from pars.fitting import Gain, Retraining
 
 SCRIPTED = ("script", "iframe", "object", "embed", "form", "base")
 
@@ -55,6 +56,25 @@ def test_a_fit_says_whether_it_helped_with_the_interval_of_its_result(texts: Pat
         assert heading in read.text
     assert "labels likely wrong (" in read.text
     assert f"pars fit {texts.parent / 'texts.csv'} --label '<b>topic</b>' --text body --id id" in read.text
+
+
+@pytest.mark.parametrize("judged", [True, False])
+def test_a_fit_on_a_review_says_what_the_review_changed(judged: bool, classic: Path, tmp_path: Path) -> None:
+    shutil.copytree(classic, tmp_path / "fit")
+    change = Gain(rows=200, robust=0.91, plain=0.84, gain=0.07, low=0.031, high=0.11) if judged else None
+    found = Retraining(
+        "<b>first", 31, 7, 2, "test" if judged else None, change, "" if judged else "no <i>test</i> rows"
+    )
+    result = json.loads((classic / "fit.json").read_text()) | {"retraining": found.summary()}
+    (tmp_path / "fit" / "fit.json").write_text(json.dumps(result))
+    read = report_of(tmp_path / "fit", tmp_path)
+    assert "31 labels corrected, 7 confirmed, 2 rows dropped, in a review of <b>first." in read.text
+    if judged:
+        assert "84.0 % and 91.0 % of 200 test rows (+7.0 points, 95 % interval +3.1 to +11.0)" in read.text
+        assert "Did your review help?yes+7.0 points" in read.text
+    else:
+        assert "cannot be judged: no <i>test</i> rows" in read.text
+        assert "Did your review help?" not in read.text
 
 
 def test_suspects_are_those_of_the_audit_in_its_order(texts: Path, tmp_path: Path) -> None:

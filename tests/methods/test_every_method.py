@@ -63,13 +63,20 @@ def test_it_trains_on_images(name: str) -> None:
     assert all(tensor.isfinite().all() for tensor in trainer.tensors().values() if tensor.is_floating_point())
 
 
-@every_algorithm
+@every_method
 def test_stopped_and_resumed_it_ends_in_the_same_bytes(name: str, tmp_path: Path) -> None:
-    whole = trainer_of(name, folder=tmp_path / "whole")
+    """Both networks of a method take every step together: the middle of an epoch is that of either network's."""
+    seen = Recorder()
+    whole = trainer_of(name, folder=tmp_path / "whole", callback=seen)
     whole.run()
     steps = whole.steps
-    # Within an epoch, after its last step, and in every third of the run: stages begin and end there.
-    for step in (1, 2 * steps, 3 * steps + 1, 5 * steps - 1):
+    assert {key.split(".")[1] for key in whole.tensors() if key.startswith("raw.")} == {
+        *map(str, range(len(whole.nets)))
+    }
+    stages = [line["stage"] for line in seen.lines]
+    first = [stages.index(stage) for stage in dict.fromkeys(stages)]
+    # In the middle of the first epoch of each stage, in the run's last epoch, and after an epoch's last step.
+    for step in sorted({*(epoch * steps + steps // 2 for epoch in first), EPOCHS * steps - 1, 2 * steps}):
         folder = tmp_path / str(step)
         with pytest.raises(Interrupted):
             trainer_of(name, folder=folder, callback=StopAt(step)).run()

@@ -85,6 +85,20 @@ def test_without_clean_rows_only_negative_learning_is_left() -> None:
     assert JNPL().joint_step(step)["positive"].item() == 0
 
 
+@pytest.mark.parametrize(("progress", "plain"), [(0.49, True), (0.5, False)])
+def test_a_short_run_begins_with_the_negative_learning_of_nlnl(progress: float, plain: bool) -> None:
+    """Whose gradient does not vanish where a wrong class is sure."""
+    labels = torch.zeros(6, dtype=torch.long)
+    sure = torch.tensor([[-4.0, 4.0, -4.0]]).repeat(6, 1).requires_grad_()  # of class 1; labels are class 0
+    logits = {"raw/weak": sure, "more/weak": torch.zeros(0, 3)}
+    m = JNPL(nl_share=0.5, weight=0.0, ln_neg=10)
+    step = make_step(logits, labels, state=m.initial_state(Task(6, 3, labels, 4)), stage_progress=progress)
+    torch.autograd.backward(m.joint_step(step)["negative"])
+    assert sure.grad is not None
+    pull = sure.grad[:, 1].sum().item() / 10  # per draw, about half of which are class 1: mean of p (1 - p) or of p
+    assert 0.2 < pull < 0.8 if plain else pull < 0.01
+
+
 class NegativeOnly(Method):
     """NL+ with one draw a row, written once more."""
 

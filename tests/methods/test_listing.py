@@ -13,12 +13,17 @@ import torch
 from pars import run
 from pars.augment import ViewsConfig
 from pars.engine import TrainConfig
-from pars.method_api import Method, Setting, Source, Task, as_markdown, describe
-from pars.methods import REGISTRY, by_name
+from pars.method_api import Method, Setting, Source, Task, as_markdown, describe, values
+from pars.methods import REGISTRY, by_name, recipe
+from pars.methods.dividemix import DivideMix
 from pars.noise import NoiseConfig
 
 ROOT = Path(__file__).parents[2]
-DATA: tuple[Literal["small", "cifar10", "cifar100"], ...] = ("small", "cifar10", "cifar100")
+DATA: tuple[Literal["small", "cifar10", "cifar100", "clothing1m"], ...] = ("small", "cifar10", "cifar100", "clothing1m")
+OF_CLOTHING1M = {
+    *("ce-dividemix", "sce", "gce", "focal", "nce+rce", "pencil", "mlnt", "dividemix", "dividemix+", "augdesc-ws"),
+    *("augdesc-ws+", "augdesc-ws-waw", "augdesc-ws-saw", "elr+", "jnpl", "pes-cs", "disc", "ssr", "ssr+", "unicon"),
+}
 SETTINGS = [
     Setting(data, noise)
     for data, noise in product(
@@ -93,3 +98,25 @@ def test_the_published_presets_take_every_method(preset: str) -> None:
     for name in REGISTRY:
         for setting in SETTINGS:
             run.preset(preset)(setting.noise, name)
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY.keys() - {"pars", "pars-paper", "pars-fast", "warmup"}))
+def test_what_nobody_has_published_for_clothing1m_is_cifar_10s(name: str) -> None:
+    noise = NoiseConfig()
+    own, ten = recipe(name, Setting("clothing1m", noise)), recipe(name, Setting("cifar10", noise))
+    assert (own != ten) == (name in OF_CLOTHING1M)
+    if own != ten:
+        assert TrainConfig(**values(own.train)).lr <= 0.01  # of a pre-trained network
+
+
+def test_the_published_settings_of_dividemix_on_clothing1m() -> None:
+    found = recipe("dividemix", Setting("clothing1m"))
+    assert found.build() == DivideMix(lambda_u=0, train_unlabeled=False, alpha=0.5, confidence_penalty=1, warm_up=1)
+    train = values(found.train)
+    assert [round(81 * share) for share in train["milestones"]] == [40]
+    assert (train["lr"], train["weight_decay"], train["batch_size"], train["steps_per_epoch"]) == (
+        0.002,
+        1e-3,
+        64,
+        1000,
+    )

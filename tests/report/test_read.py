@@ -103,8 +103,9 @@ def other_rows(**changes: object) -> Callable[[Path], object]:
         (write("labels.csv", "row,given\n0,a\n2,a\n"), "labels.csv", "row 1 was expected"),
         (write("labels.csv", "row,given\n0,a\n1"), "labels.csv", "row 1 was expected"),
         (write("labels.csv", "row,given\n0,a\n"), "rows-main", "labels.csv has 1 rows"),
-        (write("metrics.jsonl", "{}\n"), "metrics.jsonl, line 1", "lacks epoch"),
-        (write("metrics.jsonl", "nonsense\n"), "metrics.jsonl, line 1", "not valid JSON"),
+        (write("metrics.jsonl", '{"epoch": 1}\n'), "metrics.jsonl, line 1", "lacks stage, images"),
+        (write("metrics.jsonl", "{}\n"), "metrics.jsonl is damaged: line 1", "whole number 'epoch'"),
+        (write("metrics.jsonl", "nonsense\n"), "metrics.jsonl is damaged: line 1", "not valid JSON"),
         (write("metrics.jsonl", json.dumps(folders.epoch(2) | {"test": 5}) + "\n"), "line 1", "test is 5"),
         (
             write(

@@ -74,7 +74,7 @@ def test_rows_are_those_that_pillow_decodes(pack: Path) -> None:
 
         from PIL import ImageOps
 
-        picture = Image.open(BytesIO(images.pack.read(int(images.rows[row])))).convert("RGB")
+        picture = Image.open(BytesIO(images.pictures.read(int(images.rows[row])))).convert("RGB")
         expected = np.asarray(ImageOps.fit(picture, (16, 16), Image.Resampling.BICUBIC)).transpose(2, 0, 1)
         assert np.array_equal(images[np.array([row])][0], expected)
 
@@ -87,6 +87,7 @@ def test_a_run_folder_of_a_pack_is_evaluated_on_it(
     rows = data.load_rows(str(pack), split="test", classes=("a", "b", "c"))
     found = run.load_run(tmp_path / "run", device="cpu").predict_proba(rows.inputs)
     assert found.shape == (9, 3)
+    assert data.load_rows(str(pack), side=12).inputs.shape == (9, 3, 12, 12)
     with pytest.raises(UserError, match="has the classes a, b, c, expected a, b, d"):
         data.load_rows(str(pack), classes=("a", "b", "d"))
 
@@ -98,7 +99,7 @@ def test_a_damaged_picture_is_named_by_row_and_file(pack: Path, tmp_path: Path) 
     shutil.copytree(pack, broken)
     images = data.load(DataConfig(name=str(broken))).train.inputs
     assert isinstance(images, DiskImages)
-    start, stop = images.pack.offsets[7:9].tolist()
+    start, stop = images.pictures.offsets[7:9].tolist()
     content = bytearray((broken / "data.bin").read_bytes())
     content[start:stop] = bytes(stop - start)
     (broken / "data.bin").write_bytes(content)

@@ -31,12 +31,12 @@ def written_and_read(config: RunConfig, folder: Path) -> RunConfig:
     return toml.read(path, RunConfig())
 
 
-@pytest.mark.parametrize("method", [None, *REGISTRY])
 @pytest.mark.parametrize("name", PRESETS)
 @pytest.mark.parametrize("rate", [0.2, 0.9])
-def test_every_recipe_is_read_back(name: str, method: str | None, rate: float, tmp_path: Path) -> None:
-    config = preset(name)(NoiseConfig(kind="symmetric", rate=rate), method)
-    assert written_and_read(config, tmp_path) == config
+def test_every_recipe_is_read_back(name: str, rate: float, tmp_path: Path) -> None:
+    for method in (None, *REGISTRY):
+        config = preset(name)(NoiseConfig(kind="symmetric", rate=rate), method)
+        assert written_and_read(config, tmp_path) == config, method
 
 
 def optional(hint: Any) -> bool:
@@ -73,14 +73,13 @@ def other_values(hint: Any, value: Any) -> Iterator[Any]:
         raise AssertionError(f"what is another {hint}?")
 
 
-BASES = [
-    RunConfig(noise=SYMMETRIC),
-    RunConfig(noise=NoiseConfig(kind="file", path="x.npy")),
+METHOD_BASES = [
     *(RunConfig(method=by_name(name)) for name in REGISTRY),
     RunConfig(method=PARSFast(agreement_start=0.5)),
     RunConfig(method=LossCorrection(transition="symmetric", noise_rate=0.3)),
     RunConfig(method=LossCorrection(transition="matrix", matrix=(1.0, 0.0, 0.0, 1.0))),
 ]
+BASES = [RunConfig(noise=SYMMETRIC), RunConfig(noise=NoiseConfig(kind="file", path="x.npy")), *METHOD_BASES]
 
 
 def changed(base: RunConfig, room: str | None, name: str, hint: Any, value: Any) -> RunConfig | None:
@@ -104,6 +103,8 @@ def test_no_field_is_forgotten(tmp_path: Path) -> None:
     for base in BASES:
         rooms = {f.name: getattr(base, f.name) for f in dataclasses.fields(base)}
         tables = [(None, base), *((name, room) for name, room in rooms.items() if dataclasses.is_dataclass(room))]
+        if base in METHOD_BASES:  # of the others, it differs in its method only
+            tables = [("method", base.method)]
         for room, table in tables:
             hints = typing.get_type_hints(type(table))
             for field in dataclasses.fields(table):

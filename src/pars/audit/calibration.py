@@ -13,15 +13,17 @@ Integers = npt.NDArray[np.int64]
 FLOOR = 1e-6  # of a probability; smaller ones carry no information, and are zero in float16
 FITTED_ROWS = 20_000  # enough for a temperature: more rows would not change its second digit
 FITTED_CELLS = 2**22  # rows times classes: fewer rows where there are thousands of classes
+CELLS = 2**19  # probabilities in memory at a time: 4 MB, several times
 PRIOR_ROWS = 5.0  # strength of the prior that pulls the mean of a class to that of all classes
 GOLDEN = (5**0.5 - 1) / 2
 
 
 def log_probabilities(probabilities: npt.NDArray[np.floating]) -> Floats:
     """Return log-probabilities [n, K] of normalized rows, with zeros replaced by a small floor."""
-    p = np.maximum(probabilities.astype(np.float64), FLOOR)
-    out: Floats = np.log(p / p.sum(axis=1, keepdims=True))
-    return out
+    out: Floats = probabilities.astype(np.float64)  # the only copy: there may be billions of them
+    np.maximum(out, FLOOR, out=out)
+    out /= out.sum(axis=1, keepdims=True)
+    return np.log(out, out=out)
 
 
 def softmax(logits: Floats, tau: float) -> Floats:
@@ -30,26 +32,33 @@ def softmax(logits: Floats, tau: float) -> Floats:
     >>> softmax(np.log(np.array([[0.6, 0.4]])), 0.5).round(3)     # squares: 0.36 to 0.16
     array([[0.692, 0.308]])
     """
-    scaled = logits / tau
-    scaled -= scaled.max(axis=1, keepdims=True)
-    out: Floats = np.exp(scaled)
+    out: Floats = logits / tau
+    out -= out.max(axis=1, keepdims=True)
+    np.exp(out, out=out)
     out /= out.sum(axis=1, keepdims=True)
     return out
 
 
-def calibrate(log_p: Floats, labels: Integers) -> Floats:
+def calibrate(log_p: Floats, labels: Integers, out: Floats | None = None) -> Floats:
     """Return log-probabilities [n, K] at the temperature that maximizes the likelihood of the given labels [n].
 
-    This is temperature scaling; a label of -1 means unlabeled.
+    This is temperature scaling; a label of -1 means unlabeled. `out` may be `log_p`, which is then overwritten.
     """
     some = subsample(np.flatnonzero(labels >= 0), log_p.shape[1])
     logits, own, rows = log_p[some], labels[some], np.arange(len(some))
     tau = best_temperature(
         lambda tau: float((logits[rows, own] / tau - log_sum_exp(logits / tau)).mean()), low=0.05, high=20.0
     )
-    out: Floats = log_p / tau
-    out -= log_sum_exp(out)[:, None]
-    return out
+    scaled: Floats = np.divide(log_p, tau, out=out)
+    for part in parts(len(scaled), scaled.shape[1]):
+        scaled[part] -= log_sum_exp(scaled[part])[:, None]
+    return scaled
+
+
+def parts(n: int, n_classes: int, least: int = 1) -> list[slice]:
+    """Cut n rows into parts, of `least` rows or more, whose probabilities fit in memory several times."""
+    size = max(least, CELLS // n_classes)
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
 def best_temperature(value: Callable[[float], float], *, low: float, high: float, steps: int = 24) -> float:

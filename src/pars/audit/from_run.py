@@ -216,7 +216,8 @@ def audit_run(folder: str | Path, *, features: npt.ArrayLike | None = None) -> A
     path = Path(folder)
     files = RunFiles(path)
     if not files.config.exists():
-        raise UserError(f"{path} is not a run: {files.config} is missing")
+        lacks = f"{files.config} is missing" if path.is_dir() else "expected a folder"
+        raise UserError(f"{path} is not a run: {lacks}")
     check_run_format(path)
     if not files.model.exists():
         raise UserError(f"{path} is not finished: `pars resume {path}` completes it")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pars.audit.calibration import FLOOR, Floats, Integers, sums_by
+from pars.audit.calibration import FLOOR, Floats, Integers, parts, sums_by
 
 BINS = 20  # of difficulty
 STEPS = 30  # of EM, at most
@@ -71,20 +71,25 @@ def fit_noise_model(clean: Floats, labels: Integers, difficulty: Floats) -> Nois
     E step: q_i[j] ∝ clean_i[j]·P(label of i | j). M step: parameters from the expected counts of (true, given,
     difficulty).
     """
-    rows, n_classes = np.arange(len(labels)), clean.shape[1]
+    n, n_classes = clean.shape
     bins = np.minimum((difficulty * BINS).astype(np.int64), BINS - 1)
-    q, model = clean, None
+    model = None
     for _ in range(STEPS):
-        total = sums_by(bins, q, BINS)
-        right = np.zeros_like(total)
-        np.add.at(right, (bins, labels), q[rows, labels])
+        total, right = np.zeros((BINS, n_classes)), np.zeros((BINS, n_classes))
+        counts = np.zeros((n_classes, n_classes))  # of rows, by given and true class
+        for part in parts(n, n_classes, least=n_classes):  # with fewer rows, the counts would be most of the work
+            q = clean[part]
+            if model is not None:
+                q = q * model.likelihood(difficulty[part], labels[part])
+                q /= np.maximum(q.sum(axis=1, keepdims=True), 1e-300)
+            total += sums_by(bins[part], q, BINS)
+            counts += sums_by(labels[part], q, n_classes)
+            np.add.at(right, (bins[part], labels[part]), q[np.arange(len(q)), labels[part]])
         before = model
         a, b = fit_rates(total, np.maximum(total - right, 0))
-        model = NoiseModel(a, b, fit_flip_probs(sums_by(labels, q, n_classes).T))
+        model = NoiseModel(a, b, fit_flip_probs(counts.T))
         if before is not None and abs(_logistic(a) - _logistic(before.a)).max() + abs(b - before.b) < 1e-4:
             break
-        q = clean * model.likelihood(difficulty, labels)
-        q /= np.maximum(q.sum(axis=1, keepdims=True), 1e-300)
     assert model is not None
     return model
 

@@ -31,19 +31,21 @@ import numpy as np
 import numpy.typing as npt
 
 from pars.audit.calibration import (
+    CELLS,
+    FITTED_CELLS,
     FITTED_ROWS,
     Floats,
     Integers,
     best_temperature,
     calibrate,
     class_thresholds,
+    parts,
     softmax,
     subsample,
     temperature_for_confidence,
 )
 from pars.audit.noise_model import NoiseModel, fit_noise_model
 
-CELLS = 2**22  # probabilities in memory at a time
 FEWEST_CONFIDENT = 5  # with fewer confident rows, the noise model is fitted to all
 CONFIDENT_TAU = 0.25  # of the clean probabilities of confident rows; 0.15 to 0.25 are nearly the same (docs/audit.md)
 HIGHEST_ACCURACY = 0.999
@@ -115,9 +117,15 @@ class _Rows:
 
     labels: Integers
     calibrated: Floats
-    comparable: Floats
+    thresholds: Floats  # [K] logarithms
     confident: npt.NDArray[np.bool_]
     difficulty: Floats
+
+    def comparable(self, rows: slice | Integers) -> Floats:
+        """Return log-probabilities of some rows less part of the thresholds of the classes."""
+        out = self.calibrated[rows] if isinstance(rows, np.ndarray) else self.calibrated[rows].copy()
+        out -= THRESHOLD_POWER * self.thresholds
+        return out
 
     def fit(self, rows: Integers, sharpness: float, accuracy: float) -> tuple[NoiseModel, float]:
         """Return the noise model and the temperature of g, fitted to some labeled rows.
@@ -128,14 +136,15 @@ class _Rows:
         sure = rows[self.confident[rows]]
         if len(sure) < FEWEST_CONFIDENT:
             sure = rows
-        sure = subsample(sure, n_classes, max(FITTED_ROWS, CELLS // n_classes))
+        sure = subsample(sure, n_classes, max(FITTED_ROWS, FITTED_CELLS // n_classes))
         tau = CONFIDENT_TAU
         if sharpness < 1:
             some = subsample(rows, n_classes)
-            matched = max(temperature_for_confidence(self.comparable[some], accuracy), LOWEST_TAU)
+            matched = max(temperature_for_confidence(self.comparable(some), accuracy), LOWEST_TAU)
             tau = tau**sharpness * matched ** (1 - sharpness)
-        noise = fit_noise_model(softmax(self.comparable[sure], tau), self.labels[sure], self.difficulty[sure])
-        clean = clean_temperature(self.calibrated[rows], self.labels[rows], self.difficulty[rows], noise)
+        noise = fit_noise_model(softmax(self.comparable(sure), tau), self.labels[sure], self.difficulty[sure])
+        few = subsample(rows, n_classes)
+        clean = clean_temperature(self.calibrated[few], self.labels[few], self.difficulty[few], noise)
         if sharpness < 1:
             logits = noise.denoise(self.calibrated[some], self.difficulty[some])
             clean = clean**sharpness * temperature_for_confidence(logits, accuracy, highest=2.0) ** (1 - sharpness)
@@ -157,15 +166,25 @@ class _Rows:
 
 
 def fit_posterior(log_p: Floats, labels: Integers) -> Posterior:
-    """Return the posterior fitted to log-probabilities [n, K] and given labels [n] (see the module docstring)."""
+    """Return the posterior fitted to log-probabilities [n, K] and given labels [n] (see the module docstring).
+
+    `log_p` is overwritten: it becomes the calibrated ones.
+    """
     from scipy.optimize import isotonic_regression  # here: it takes a moment to import
 
-    calibrated = calibrate(log_p, labels)
+    n, n_classes = log_p.shape
+    margins = np.concatenate([prediction_margin(log_p[part]) for part in parts(n, n_classes)])
+    calibrated = calibrate(log_p, labels, out=log_p)
     thresholds = np.log(class_thresholds(calibrated, labels))
-    comparable = calibrated - THRESHOLD_POWER * thresholds
-    predicted = comparable.argmax(axis=1)
-    difficulty = rank_within(prediction_margin(comparable), predicted)
-    data = _Rows(labels, calibrated, comparable, (calibrated - thresholds).max(axis=1) >= 0, difficulty)
+    predicted, confident = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.bool_)
+    difficulty, margin = np.empty(n), np.empty(n)
+    data = _Rows(labels, calibrated, thresholds, confident, difficulty)
+    for part in parts(n, n_classes):  # not at once: all probabilities are in memory once only
+        comparable = data.comparable(part)
+        predicted[part], difficulty[part] = comparable.argmax(axis=1), prediction_margin(comparable)
+        margin[part] = label_margin(comparable, labels[part])
+        confident[part] = (calibrated[part] - thresholds).max(axis=1) >= 0
+    difficulty[:] = rank_within(difficulty, predicted)
     rows = np.flatnonzero(labels >= 0)
     self_confidence = calibrated[rows, labels[rows]]
     noise, tau = data.fit(rows, 1.0, 1.0)
@@ -175,7 +194,6 @@ def fit_posterior(log_p: Floats, labels: Integers) -> Posterior:
     # How little the classes are apart: the deviation of the prediction margins over their mean. It needs no labels, and
     # no temperature changes it. Clusters far from all boundaries have nearly equal margins. Overlapping ones have most
     # margins near zero: 0.76 is that of two classes with one normal distribution of scores between them.
-    margins = prediction_margin(log_p)
     found = float(margins.std() / max(float(margins.mean()), 1e-12))
     log_odds = ACCURACY_LOG_ODDS + ACCURACY_SLOPE * found + ACCURACY_ERROR * np.array([0.0, -1.0, 1.0])
     accuracies: Floats = 1 / (1 + np.exp(-np.clip(log_odds, -30, 30)))
@@ -197,7 +215,7 @@ def fit_posterior(log_p: Floats, labels: Integers) -> Posterior:
         labels,
         calibrated,
         predicted,
-        label_margin(comparable, labels),
+        margin,
         difficulty,
         data.confident,
         noise,

@@ -137,7 +137,7 @@ class AuditReport:
         between = f"{100 * self.noise_rate_low:.1f} to {100 * self.noise_rate_high:.1f} %"
         if self.reason:
             return (
-                f"Cannot judge these labels: {self.reason}. Between {between} of {self.n_labeled} labels may be wrong; "
+                f"Cannot judge these labels: {self.reason}. From {between} of {self.n_labeled} labels may be wrong; "
                 f"{int(self.is_ambiguous.sum())} rows are ambiguous."
             )
         rate = f"{100 * self.noise_rate:.1f} % of {self.n_labeled} labels"

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pars import seeds
-from pars.audit.calibration import Floats, Integers, calibrate, log_probabilities, subsample, sums_by
+from pars.audit.calibration import Floats, Integers, calibrate, log_probabilities, parts, subsample, sums_by
 from pars.audit.check import Array, GivenLabels, check_labels, check_probabilities, check_shape
 from pars.audit.noise_model import dawid_skene, plausible_range, transition_em
-from pars.audit.posterior import Posterior, fit_posterior
+from pars.audit.posterior import Posterior, fit_posterior, label_margin
 from pars.audit.report import AuditReport, Confusion, find_warnings
 
 CHOICES = 5  # classes reported per row
@@ -70,13 +70,11 @@ def score(
             given.numbers >= 0, votes[np.arange(len(p)), np.maximum(given.numbers, 0)], np.nan
         )
     posterior = fit_posterior(log_probabilities(p), given.numbers)
-    at, own = np.arange(len(p)), np.maximum(given.numbers, 0)
-    others = np.array(p, dtype=np.float64)
-    others[at, own] = -np.inf
-    self_confidence = p[at, own].astype(np.float64)
+    self_confidence = p[np.arange(len(p)), np.maximum(given.numbers, 0)].astype(np.float64)
+    margin = np.concatenate([label_margin(p[part].astype(np.float64), given.numbers[part]) for part in parts(*p.shape)])
     named = {
         "self_confidence": self_confidence,
-        "normalized_margin": (self_confidence - others.max(axis=1) + 1) / 2,
+        "normalized_margin": (margin + 1) / 2,
         **({"neighbor_votes": columns["knn_agree"]} if "knn_agree" in columns else {}),
         **(scores or {}),
     }
@@ -102,9 +100,7 @@ def _build_report(
     choices, choice_probs = np.zeros((n, n_choices), np.int64), np.zeros((n, n_choices))
     ambiguous = np.zeros(n, dtype=bool)
     joint = np.zeros((n_classes, n_classes))  # expected rows [true, given]
-    size = max(1, CELLS // n_classes)  # rows whose probabilities fit in memory
-    for start in range(0, n, size):
-        part = slice(start, start + size)
+    for part in parts(n, n_classes):
         clean = posterior.clean(part)
         ambiguous[part] = clean.max(axis=1) < CLEAR
         q = posterior.given_labels(clean, part)
@@ -177,16 +173,24 @@ def why_not(posterior: Posterior, labels: Integers, unseen: Sequence[Floats]) ->
     labeled = np.flatnonzero(labels >= 0)
     sources = [(rows, each) for each in unseen if len(rows := labeled[np.isfinite(each[labeled]).all(axis=1)]) > 1]
     gains = []  # in standard errors, two of each source: likelihood of the labels over that by their frequencies, and
-    for rows, each in sources or [(labeled, np.exp(posterior.calibrated))]:
+    none: list[tuple[Integers, Floats | None]] = [(labeled, None)]
+    for rows, each in [*sources] or none:
         own = labels[rows]
-        log_p = log_probabilities(each[rows])
-        log_p = calibrate(log_p, own) if sources else log_p
         shares = (np.bincount(own, minlength=n_classes) + 1) / (len(own) + n_classes)
-        gain = log_p[np.arange(len(own)), own] - np.log(shares[own])
+        found, best = np.empty(len(own)), np.empty(len(own), dtype=np.int64)
+        of_source = None if each is None else log_probabilities(each[rows])
+        if of_source is not None:
+            calibrate(of_source, own, out=of_source)
+        for part in parts(len(rows), n_classes):
+            log_p = (
+                log_probabilities(np.exp(posterior.calibrated[rows[part]])) if of_source is None else of_source[part]
+            )
+            found[part], best[part] = log_p[np.arange(len(log_p)), own[part]], log_p.argmax(axis=1)
+        gain = found - np.log(shares[own])
         gains.append(gain.mean() / max(gain.std() / np.sqrt(len(rows)), 1e-300) if len(rows) > 1 else np.inf)
         # Few rows can be predicted well with poor probabilities: agreement, over that of the most frequent class.
         most = shares.max()
-        gains.append(((log_p.argmax(axis=1) == own).mean() - most) / np.sqrt(most * (1 - most) / max(1, len(rows))))
+        gains.append(((best == own).mean() - most) / np.sqrt(most * (1 - most) / max(1, len(rows))))
     if max(gains) <= 2:
         return "the features predict these labels no better than their frequencies do"
     if posterior.overlap >= (TWO_CLASSES_OVERLAP if n_classes == 2 else CLASSES_OVERLAP):

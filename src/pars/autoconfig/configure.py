@@ -8,6 +8,7 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 
@@ -17,7 +18,7 @@ from pars.data import Dataset, holdout
 from pars.engine import Callback, CheckpointRule
 from pars.errors import UserError
 from pars.method_api import Task
-from pars.methods import Supervised, by_name
+from pars.methods import REGISTRY, Supervised, by_name
 from pars.run import RunConfig, TrainingData
 
 DEFAULTS: Mapping[str, Any] = {
@@ -46,7 +47,9 @@ NUMBERS = {"epochs": "train", "batch_size": "train", "lr": "train", "holdout": "
 def configurations(
     params: Mapping[str, Any], dataset: Dataset, seed: int, *, least_held_out: float = 0.0
 ) -> dict[str, RunConfig]:
-    """The configurations that a fit may have, by the robust losses that may suit the data; one where none is used.
+    """The configurations that a fit may have, by the names of the candidates that may suit the data (`rules`).
+
+    One, where what the user set or the method leaves nothing to choose.
 
     least_held_out: share of the labeled rows to hold out where the automatic settings would hold out none. Above 0, a
         half of the held-out rows chooses nothing, so that it can judge.
@@ -61,9 +64,10 @@ def configurations(
     if params["network"] is not DEFAULTS["network"] and pixel_side(params["network"]) is not None:
         automatic = automatic | rules.fine_tuning(class_rows) | {"model": {}}
     found: dict[str, RunConfig] = {}
-    for setting in rules.robust_settings(shape, n_classes):
-        base = RunConfig(method=by_name(params["method"], setting), seed=seed)
-        config = run.overlay(run.overlay(base, automatic), chosen)
+    for candidate in rules.candidates(shape, n_classes):
+        base = RunConfig(method=by_name(params["method"], candidate.setting), seed=seed)
+        config = run.overlay(run.overlay(base, automatic), _changes(candidate, params))
+        config = run.overlay(config, chosen)
         if params["select"] in (None, "auto"):
             # The better stage of a method with several, else the best epoch; where nothing is held out, the last.
             select: CheckpointRule = "last"
@@ -73,7 +77,7 @@ def configurations(
                 select = "best-stage" if len(stages) > 1 else "best-epoch"
             config = replace(config, train=replace(config.train, select=select))
         if config not in found.values():
-            found[str(setting.robust)] = config
+            found[candidate.name if _loss(config) == candidate.setting.robust else config.model.name] = config
     return found
 
 
@@ -90,6 +94,13 @@ def pixel_side(network: Any) -> int | None:
     return DEFAULT_SIDE if size is None else size
 
 
+def _changes(candidate: rules.Candidate, params: Mapping[str, Any]) -> rules.Changes:
+    """What a candidate changes in the automatic settings; not the network, where the user chose it or the method needs
+    more than a linear one."""
+    keeps = str(params["network"]) != DEFAULTS["network"] or "hidden layers" in REGISTRY[params["method"]].needs
+    return {} if keeps else candidate.changes
+
+
 def choose(
     configs: Mapping[str, RunConfig],
     training: TrainingData,
@@ -97,50 +108,60 @@ def choose(
     *,
     progress: Progress = lambda: None,
 ) -> tuple[RunConfig, dict[str, float]]:
-    """The configuration to train, and the held-out agreement (%) of each robust loss after its trial.
+    """The configuration to train, and the held-out agreement (%) of each candidate after its trial.
 
-    configs: in order of preference. The first is chosen unless another is clearly better. Where no rows are held out,
-    the last is chosen, whose loss always learns. training: the rows, the same for all configurations.
-    network: builds that of each trial, where the user has one.
+    configs: in order of preference. The first is chosen unless another is clearly better: by more than the standard
+    error of their difference on the same rows. Where no rows are held out, the last is chosen, whose loss always
+    learns. training: the rows, the same for all configurations. network: builds that of each trial, where the user has
+    one.
     """
     *_, last = configs.values()
-    held_out = int((training.held_out & ~training.judging).sum())
-    if len(configs) == 1 or not held_out:
+    judged = training.held_out & ~training.judging & (training.data.train.labels >= 0)
+    if len(configs) == 1 or not judged.any():
         return last, {}
-    trials = {loss: trial(config, loss, training, network, progress()) for loss, config in configs.items()}
-    best = max(trials.values())
-    enough = best - 100 * standard_error(best / 100, held_out)
-    return next(configs[loss] for loss, found in trials.items() if found >= enough), trials
+    met = {name: trial(config, name, training, network, progress()) for name, config in configs.items()}
+    best = max(met.values(), key=np.mean)
+    chosen = next(name for name, found in met.items() if best.mean() - found.mean() <= standard_error(best, found))
+    return configs[chosen], {name: 100 * float(found.mean()) for name, found in met.items()}
+
+
+def _loss(config: RunConfig) -> str:
+    """The loss of a trial: the method's robust loss; of a method without one cross-entropy."""
+    return str(getattr(config.method, "robust", None) or getattr(config.method, "loss", None) or "ce")
 
 
 def trial(
     config: RunConfig,
-    loss: str,
+    name: str,
     training: TrainingData,
     network: NetworkFactory | None = None,
     callback: Callback | None = None,
-) -> float:
-    """Train a short run with nothing but the loss: agreement (%) of its averaged weights with held-out labels."""
+) -> npt.NDArray[np.bool_]:
+    """Train a short run with nothing but the loss: whether its averaged weights predict each held-out label."""
     epochs = max(1, round(SHARE * config.train.epochs))
-    train = replace(config.train, epochs=epochs, evaluate_every=epochs, select="last", dynamics_every=0)
+    train = replace(config.train, epochs=epochs, evaluate_every=epochs, select="best-epoch", dynamics_every=0)
     rows = training.data
     trained = run.train_or_resume(
-        replace(config, method=Supervised(loss=loss), train=train),
+        replace(config, method=Supervised(loss=_loss(config)), train=train),
         dataset=training,
         networks=None if network is None else [network(rows.train.inputs.shape[1:], rows.n_classes)],
         callback=callback,
-        title=f"trial of {loss}",
+        title=f"trial of {name}",
     )
-    return float(trained.result["holdout"]["ema"]["last"])
+    trainer = trained.trainer
+    assert trainer is not None
+    assert trainer.selected is not None  # the last epoch: no other is evaluated
+    return np.asarray(trainer.selected.correct.numpy(), dtype=bool)
 
 
-def standard_error(share: float, rows: float) -> float:
-    """Of the difference between two such shares of as many rows.
+def standard_error(first: npt.NDArray[np.bool_], second: npt.NDArray[np.bool_]) -> float:
+    """Of the difference between two shares of the same rows; at least that of a difference of one row.
 
-    >>> round(standard_error(0.7, 1000), 3)
-    0.02
+    >>> round(standard_error(np.arange(1000) < 700, np.arange(1000) < 680), 4)
+    0.0044
     """
-    return sqrt(2 * max(share * (1 - share), 1 / rows) / rows)
+    difference = first.astype(float) - second
+    return max(float(difference.std()), 1 / sqrt(len(first))) / sqrt(len(first))
 
 
 def _chosen_by_user(params: Mapping[str, Any]) -> rules.Changes:

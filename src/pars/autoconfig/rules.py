@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from pars.method_api import Setting
@@ -14,6 +15,7 @@ from pars.method_api import Setting
 Changes = dict[str, dict[str, Any]]
 """Fields of the tables of a run's configuration."""
 FEW_CLASSES = 20
+LINEAR_WEIGHT_DECAY = 0.02  # of a linear classifier of features
 MOST_UNEVEN = 2.5  # the commonest class over the rarest, as given, where classes may be equally common
 
 
@@ -88,20 +90,40 @@ def fine_tuning(class_rows: Sequence[int]) -> Changes:
     return {"train": settings | {"nesterov": True, "weight_decay": 1e-3, "ema": 0.99, "ema_ramp": True}}
 
 
-def robust_settings(shape: tuple[int, ...], n_classes: int) -> list[Setting]:
-    """The robust losses that may suit the data, the most robust first, the quickest to learn last (`configure.choose`).
+@dataclass(frozen=True)
+class Candidate:
+    """Settings that may suit the data: which do is found out by short trials (`configure.choose`)."""
 
-    NCE+MAE does not memorize wrong labels, even if most are wrong. But it needs good features and many rows, and many
-    classes it does not learn at all: its gradient is in proportion to p_y, nothing where p_y is 1/77. GCE learns
-    always, its q such that a row's gradient is a fifth of cross-entropy's while all classes are equally likely; q =
-    0.7, which the literature uses for 10 classes, at most.
+    name: str
+    setting: Setting
+    changes: Changes = field(default_factory=dict)
+
+
+def candidates(shape: tuple[int, ...], n_classes: int) -> list[Candidate]:
+    """What to try, the most robust first, the quickest to learn last.
+
+    The loss. NCE+MAE does not memorize wrong labels, even if most are wrong. But it needs good features and many rows,
+    and many classes it does not learn at all: its gradient is in proportion to p_y, nothing where p_y is 1/77. GCE
+    learns always, its q such that a row's gradient is a fifth of cross-entropy's while all classes are equally likely;
+    q = 0.7, which the literature uses for 10 classes, at most.
+
+    The network. Features of a pre-trained encoder may be separable by a line already, and then a strongly regularized
+    linear classifier is better, the more so the fewer rows there are of a class; columns of a table are not.
 
     tau: a head on good features is right where it is sure, so more rows may teach than by the paper's 0.95.
 
-    >>> [[(found.robust, found.tau) for found in robust_settings((9,), k)] for k in (10, 77)]
-    [[('nce+mae', 0.9), ('gce(q=0.7)', 0.9)], [('gce(q=0.37)', None)]]
+    >>> [[found.name for found in candidates((9,), k)] for k in (10, 77)]
+    [['nce+mae', 'nce+mae, linear', 'gce(q=0.7)'], ['gce(q=0.37), linear', 'gce(q=0.37)']]
+    >>> [found.name for found in candidates((3, 32, 32), 10)]
+    ['gce(q=0.7)']
     """
     quick = f"gce(q={min(0.7, math.log(5) / math.log(n_classes)):.2g})"
-    if len(shape) == 3 or n_classes > FEW_CLASSES:
-        return [Setting(robust=quick)]
-    return [Setting(robust=loss, tau=0.9) for loss in ("nce+mae", quick)]
+    if len(shape) == 3:
+        return [Candidate(quick, Setting(robust=quick))]
+    few = n_classes <= FEW_CLASSES
+    tau = 0.9 if few else None
+    linear: Changes = {"model": {"name": "linear"}, "train": {"weight_decay": LINEAR_WEIGHT_DECAY}}
+    robust = Setting(robust="nce+mae" if few else quick, tau=tau)
+    on_line = Candidate(f"{robust.robust}, linear", robust, linear)
+    others = [Candidate("nce+mae", robust)] if few else []
+    return [*others, on_line, Candidate(quick, Setting(robust=quick, tau=tau))]

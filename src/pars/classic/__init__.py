@@ -10,7 +10,7 @@ from pars.classic.catalog import CLASSIC, check_has_epochs, is_classic_folder, m
 from pars.lazy_package import import_lazily
 
 if TYPE_CHECKING:
-    from pars.classic.fit import ClassicClassifier, ClassicFit, fit_classic, load_fit, save_fit
+    from pars.classic.fit import ClassicClassifier, ClassicFit, fit_classic, linear_predictions, load_fit, save_fit
 
 __all__ = [
     "CLASSIC",
@@ -19,9 +19,13 @@ __all__ = [
     "check_has_epochs",
     "fit_classic",
     "is_classic_folder",
+    "linear_predictions",
     "load_fit",
     "markdown_table",
     "save_fit",
 ]
 
-import_lazily(__name__, {"pars.classic.fit": "ClassicClassifier, ClassicFit, fit_classic, load_fit, save_fit"})
+import_lazily(
+    __name__,
+    {"pars.classic.fit": "ClassicClassifier, ClassicFit, fit_classic, linear_predictions, load_fit, save_fit"},
+)

@@ -17,12 +17,12 @@ from torch import Tensor
 
 from pars import data
 from pars.classic.catalog import CLASSIC, FILE
-from pars.classic.logistic_regression import LinearModel
+from pars.classic.logistic_regression import LinearModel, LogisticRegression
 from pars.classic.model import ClassicModel, ClassicSettings
 from pars.classic.wann import WANN, NeighborVotes
 from pars.data import Dataset, Split
 from pars.errors import UserError
-from pars.files import read_arrays, write_atomically
+from pars.files import read_arrays, remove_halves, write_atomically
 
 _MODELS: dict[str, type[ClassicModel]] = {"wann": NeighborVotes, "logistic-regression": LinearModel}
 
@@ -111,6 +111,21 @@ def fit_classic(
     return ClassicFit(name, settings, classifier, probabilities, labels, held_out)
 
 
+def linear_predictions(
+    dataset: Dataset, trained_on: npt.NDArray[np.bool_], judged: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.int64]:
+    """Classes that logistic regression on the rows `trained_on` predicts for the rows `judged`.
+
+    Its penalty is the one that predicts most labels of the judged rows: one path of fits, a fifth of the cost of
+    `fit_classic`.
+    """
+    x, labels = np.asarray(data.standardized(dataset).train.inputs, dtype=np.float32), dataset.train.labels
+    _, predicted = LogisticRegression().fit_judged(
+        x[trained_on], labels[trained_on], dataset.n_classes, (x[judged], labels[judged])
+    )
+    return predicted
+
+
 def save_fit(fit: ClassicFit, folder: Path, *, rows: Split | None = None) -> None:
     """Write a fit to a folder, whole or not at all, with the checksum of the rows that it was fitted to."""
     arrays = {f"model.{name}": array for name, array in fit.classifier.model.arrays().items()}
@@ -125,6 +140,7 @@ def save_fit(fit: ClassicFit, folder: Path, *, rows: Split | None = None) -> Non
         save_file(whole, str(beside), metadata={"pars": json.dumps(note)})
 
     folder.mkdir(parents=True, exist_ok=True)
+    remove_halves(folder)
     write_atomically(folder / FILE, write)
 
 

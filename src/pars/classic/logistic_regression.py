@@ -44,7 +44,7 @@ class LogisticRegression:
             raise UserError("logistic-regression needs a class with two labeled rows, to leave one of them out")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a class with fewer rows than folds; a fit that has not quite converged
-            split = list(StratifiedKFold(folds, shuffle=True, random_state=seed).split(x, labels))
+            split = list(StratifiedKFold(folds, shuffle=True, random_state=seed % 2**32).split(x, labels))
             paths = [_Path(x[train], labels[train], n_classes) for train, _ in split]
             out_of_fold: dict[float, npt.NDArray[np.float64]] = {}
             for C in sorted(self.Cs):
@@ -56,6 +56,23 @@ class LogisticRegression:
             best = max(out_of_fold, key=lambda C: _quality(out_of_fold[C], labels))
             model = _Path(x, labels, n_classes).fit(best)
         return model, out_of_fold[best]
+
+    def fit_judged(
+        self, x: Floats, labels: Integers, n_classes: int, judged: tuple[Floats, Integers]
+    ) -> tuple[LinearModel, npt.NDArray[np.int64]]:
+        """The model with the C that predicts most labels of other rows, and its predictions of them: no folds."""
+        path, (x_judged, expected) = _Path(x, labels, n_classes), judged
+        found: list[tuple[float, LinearModel, npt.NDArray[np.int64]]] = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a fit that has not quite converged
+            for C in sorted(self.Cs):
+                model = path.fit(C)
+                predicted = model.predict_proba(x_judged).argmax(axis=1)
+                found.append((float((predicted == expected).mean()), model, predicted))
+                if _is_past_best([accuracy for accuracy, *_ in found], len(expected)):
+                    break
+        _, best, predicted = max(found, key=lambda one: one[0])
+        return best, predicted
 
 
 @dataclass(frozen=True, eq=False)

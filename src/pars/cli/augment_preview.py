@@ -29,7 +29,7 @@ class Flags:
 
 def parser() -> Parser:
     out = Parser(prog="pars augment-preview", add_help=False, allow_abbrev=False)
-    out.add_argument("data", metavar="DATA", help="a data set's name, an array file, or a picture")
+    out.add_argument("data", metavar="DATA", help="a data set's name, an array file, or an image")
     out.add_argument("out", metavar="OUT.png", type=expanded, help="the contact sheet to write")
     out.add_argument("--rows", type=int, default=4, metavar="N", help="how many images (default: 4)")
     out.add_argument("--first", type=int, default=0, metavar="ROW", help="from which row on (default: 0)")
@@ -53,7 +53,7 @@ def command(args: Sequence[str]) -> int:
     pixels = images(options.data, options.root, options.first, options.rows)
     if (tiles_wanted := len(pixels) * (1 + 2 * options.copies)) > MOST_TILES:
         raise UserError(
-            f"{tiles_wanted} pictures do not fit on a contact sheet, at most {MOST_TILES} do: fewer --rows or --copies"
+            f"{tiles_wanted} images do not fit on a contact sheet, at most {MOST_TILES} do: fewer --rows or --copies"
         )
     tiles = [[Tile(image, f"row {options.first + row}")] for row, image in enumerate(pixels)]
     for title, changed, captions in augment.example_views(
@@ -71,7 +71,7 @@ def command(args: Sequence[str]) -> int:
 
 
 def images(source: str, root: str | None, first: int, count: int) -> Pixels:
-    """Some images [n, C, H, W] of a data set, an array file, or one picture."""
+    """Some images [n, C, H, W] of a data set, an array file, or one image."""
     if Path(source).suffix.lower() in data.IMAGE_SUFFIXES:
         return data.read_image(Path(source))[None]
     rows = data.load_rows(source, root=root, split="train", labels=False)

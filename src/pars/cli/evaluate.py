@@ -15,7 +15,7 @@ def command(args: Sequence[str]) -> int:
     parser.add_argument("run", type=expanded, help="the run's folder, or that of `pars fit`")
     parser.add_argument(
         "data",
-        help="labeled: a data set's name (its test rows), a .npz file; after `pars fit` a table or pictures, too",
+        help="labeled: a data set's name (its test rows), a .npz file; after `pars fit` a table or images, too",
     )
     add_new_rows_flags(parser, label=True)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")

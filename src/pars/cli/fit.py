@@ -30,13 +30,13 @@ def add_fit_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", metavar="DATA", help="a table, a folder class/name.jpg, or an .npz file")
     parser.add_argument("--out", type=expanded, required=True, metavar="FOLDER", help="for both runs and the list")
     add_table_flags(parser, features=True)
-    parser.add_argument("--encoder", metavar="NAME", help="for texts and pictures, as in pars encode (default: chosen)")
+    parser.add_argument("--encoder", metavar="NAME", help="for texts and images, as in pars encode (default: chosen)")
     parser.add_argument(
         "--views", type=int, default=0, metavar="N", help="encode N weak and N strong views of each row, too"
     )
-    parser.add_argument("--network", metavar="NAME", help="train it on the pictures: timm:NAME, hf:NAME, lite0")
+    parser.add_argument("--network", metavar="NAME", help="train it on the images: timm:NAME, hf:NAME, lite0")
     parser.add_argument("--weights", metavar="FILE", help="of --network; or none (default: its pre-trained ones)")
-    parser.add_argument("--size", type=int, metavar="PIXELS", help="side of the pictures of --network (default: 224)")
+    parser.add_argument("--size", type=int, metavar="PIXELS", help="side of the images of --network (default: 224)")
     parser.add_argument("--method", default="pars", choices=[*methods.REGISTRY, *CLASSIC], metavar="NAME")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
@@ -47,7 +47,10 @@ def command(args: Sequence[str]) -> int:
     parser = Parser(prog="pars fit", description="Train, list the wrong labels, and say whether it helped.")
     add_fit_flags(parser)
     parser.add_argument(
-        "--labels", metavar="FILE", help="labels.csv of a review: corrected labels, and rows to leave out"
+        "--labels",
+        type=expanded,
+        metavar="FILE",
+        help="labels.csv of a review: corrected labels, and rows to leave out; says how the review changed accuracy",
     )
     parser.add_argument("--apply", metavar="above=P", type=rule, help=APPLY_HELP)
     parser.add_argument("--test", metavar="FILE", help="a second table with right labels and the same columns")
@@ -65,9 +68,17 @@ def command(args: Sequence[str]) -> int:
     test = None
     if options.test is not None:
         columns["skip_unreadable"] = options.skip_unreadable
-        test = fitting.read_rows(options.test, columns.pop("label"), classes=table.classes, **columns)
+        test = fitting.read_test_rows(options.test, columns.pop("label"), table, **columns)
     try:
-        found = fitting.fit_table(table, settings, test=test, out=options.out, progress=True, log=say_note)
+        found = fitting.fit_table(
+            table,
+            settings,
+            test=test,
+            out=options.out,
+            checked_labels=options.labels,
+            progress=True,
+            log=say_note,
+        )
     except Interrupted as stop:
         say(STOPPED)
         return stop.exit_code

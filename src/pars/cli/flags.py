@@ -123,7 +123,7 @@ def add_table_flags(parser: argparse.ArgumentParser, *, features: bool = False) 
     """`features`: also for tables of numbers and categories."""
     parser.add_argument("--label", metavar="COLUMN", help="the given labels")
     parser.add_argument("--text", metavar="COLUMN", help="the texts")
-    parser.add_argument("--image", metavar="COLUMN", help="paths of pictures, relative to the table")
+    parser.add_argument("--image", metavar="COLUMN", help="paths of images, relative to the table")
     if features:
         parser.add_argument(
             "--features", metavar="COLUMN", nargs="+", help="numbers and categories (default: all others)"
@@ -136,7 +136,7 @@ def add_table_flags(parser: argparse.ArgumentParser, *, features: bool = False) 
         "--skip-unreadable",
         action="store_true",
         default=None,
-        help="leave out, and count, pictures that cannot be read",
+        help="leave out, and count, images that cannot be read",
     )
     parser.add_argument("--true", metavar="COLUMN", help="the right labels, where known; only used to measure")
     parser.add_argument("--unlabeled", metavar="LABEL", help='value that marks unlabeled rows; "" for empty cells')

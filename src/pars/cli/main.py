@@ -27,7 +27,7 @@ COMMANDS = {
     "report": "one HTML file that says all of it: whether it helped, wrong labels, curves, settings",
     "inspect": "what a run trained, its curves and its selection; writes the plots",
     "encode": "frozen features of texts and images, with views of every row, to train on",
-    "pack": "pictures of a folder, a table or a .tar into one file that training reads at random",
+    "pack": "images of a folder, a table or a .tar into one file that training reads at random",
     "methods": "list the methods: papers, requirements, relative cost",
     "augment-preview": "a contact sheet of weak and strong views of some images",
 }

@@ -1,4 +1,4 @@
-"""`pars pack SRC OUT`: pictures into one file that training reads at random."""
+"""`pars pack SRC OUT`: images into one file that training reads at random."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from pars.files import expanded
 
 def parser() -> Parser:
     out = Parser(prog="pars pack", description=__doc__, allow_abbrev=False)
-    out.add_argument("source", metavar="SRC", type=expanded, help="a folder class/name.jpg, a table, or such a .tar")
+    out.add_argument(
+        "source", metavar="SRC", type=expanded, help="a folder class/name.jpg, a table, such a .tar, or Clothing1M"
+    )
     out.add_argument("out", metavar="OUT", type=expanded, nargs="?", help="a new folder")
     out.add_argument("--label", metavar="COLUMN", help="of a table: the given labels")
-    out.add_argument("--image", metavar="COLUMN", help="of a table: paths of pictures, relative to it")
-    out.add_argument("--test", metavar="SRC", type=expanded, help="further pictures, with right labels, to test on")
+    out.add_argument("--image", metavar="COLUMN", help="of a table: paths of images, relative to it")
+    out.add_argument("--test", metavar="SRC", type=expanded, help="further images, with right labels, to test on")
     out.add_argument("--side", type=int, default=SIDE, help="longest shorter side in pixels (default: %(default)s)")
-    out.add_argument("--skip-unreadable", action="store_true", help="leave out pictures that cannot be read")
+    out.add_argument("--skip-unreadable", action="store_true", help="leave out images that cannot be read")
     out.add_argument("--check", action="store_true", help="compare the pack SRC with its checksums")
     add_json_flag(out)
     return out
@@ -41,6 +43,9 @@ def command(args: Sequence[str]) -> int:
     if options.out is None:
         raise UserError("OUT is missing: the new folder; see pars pack --help")
     pictures, classes = _pictures(options.source, options.label, options.image, "train")
+    is_published = data.is_clothing1m(options.source)
+    if options.test is not None and is_published:
+        raise UserError(f"{options.source} is Clothing1M, which has a test list of its own: leave --test away")
     if options.test is not None:
         more, test_classes = _pictures(options.test, options.label, options.image, "test")
         if unknown := sorted(set(test_classes) - set(classes)):
@@ -51,13 +56,14 @@ def command(args: Sequence[str]) -> int:
         options.out,
         classes,
         side=options.side,
+        statistics=data.CLOTHING1M_STATISTICS if is_published else None,
         skip_unreadable=options.skip_unreadable,
         threads=os.cpu_count() or 2,
     )
     if done.skipped:
-        say(f"{len(done.skipped)} pictures could not be read and were left out, the first is {done.skipped[0]}")
+        say(f"{len(done.skipped)} images could not be read and were left out, the first is {done.skipped[0]}")
     result = {"out": str(options.out), "rows": done.rows, "bytes": done.size, "skipped": len(done.skipped)}
-    show(options.json, result, lambda: f"{done.rows} pictures, {done.size / 1e6:.1f} MB, in {options.out}")
+    show(options.json, result, lambda: f"{done.rows} images, {done.size / 1e6:.1f} MB, in {options.out}")
     return 0
 
 
@@ -69,18 +75,20 @@ def _chained(*parts: Iterator[Picture] | list[Picture]) -> Iterator[Picture]:
 def _pictures(
     source: Path, label: str | None, image: str | None, split: str
 ) -> tuple[Iterator[Picture] | list[Picture], tuple[str, ...]]:
+    if data.is_clothing1m(source):
+        return data.clothing1m_pictures(source)
     if source.suffix == ".tar":
         return _from_tar(source, split)
     table = data.read_table(source, label=label, image=image)
     if table.images is None:
-        raise UserError(f"{source} has no pictures, expected a folder, a .tar, or a table with --image COLUMN")
+        raise UserError(f"{source} has no images, expected a folder, a .tar, or a table with --image COLUMN")
     names = (*table.classes, None)  # -1 picks the last: unlabeled
     rows = zip(table.images, table.labels.tolist(), strict=True)
     return [Picture(str(path), names[label_], path, split) for path, label_ in rows], table.classes
 
 
 def _from_tar(source: Path, split: str) -> tuple[Iterator[Picture], tuple[str, ...]]:
-    """Pictures class/name.jpg of an archive, in its order; nothing is unpacked to disk."""
+    """Images class/name.jpg of an archive, in its order; nothing is unpacked to disk."""
     try:
         with tarfile.open(source) as archive:
             names = [
@@ -91,7 +99,7 @@ def _from_tar(source: Path, split: str) -> tuple[Iterator[Picture], tuple[str, .
     except (tarfile.TarError, OSError, EOFError) as error:
         raise UserError(f"{source} cannot be read as an archive: {error}") from error
     if any(not name for _, name in names) or not names:
-        raise UserError(f"{source}: expected pictures class/name.jpg in it")
+        raise UserError(f"{source}: expected images class/name.jpg in it")
 
     def read() -> Iterator[Picture]:
         with tarfile.open(source) as archive:

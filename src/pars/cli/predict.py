@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import sys
 from collections.abc import Sequence
@@ -14,13 +12,14 @@ from pars import fitting
 from pars.cli.flags import Parser, add_json_flag, add_new_rows_flags, new_rows_options
 from pars.errors import UserError
 from pars.files import expanded, write_text
+from pars.spreadsheet import csv_lines
 
 
 def command(args: Sequence[str]) -> int:
     parser = Parser(prog="pars predict", description="Labels and confidences for rows, as CSV.")
     parser.add_argument("run", type=expanded, help="the run's folder, or that of `pars fit`")
     parser.add_argument(
-        "data", help="a data set's name (its test rows), a .npz or .npy file; after `pars fit` also a table or pictures"
+        "data", help="a data set's name (its test rows), a .npz or .npy file; after `pars fit` also a table or images"
     )
     parser.add_argument("--out", type=expanded, help="write here instead of to stdout")
     add_new_rows_flags(parser)
@@ -59,8 +58,5 @@ def check_out(out: Path | None) -> None:
 
 
 def as_csv(lines: list[dict[str, Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(lines[0])
-    writer.writerows([*list(line.values())[:-1], f"{line['confidence']:.6f}"] for line in lines)
-    return text.getvalue()
+    rows = ([*list(line.values())[:-1], f"{line['confidence']:.6f}"] for line in lines)
+    return "".join(csv_lines([list(lines[0]), *rows]))

@@ -5,6 +5,8 @@ from pars.data.checked_labels import CheckedLabels, checked_labels_csv, read_che
 from pars.data.cifar import cifar10, cifar100
 from pars.data.cifar_n import human_labels
 from pars.data.class_labels import check_class_names, label_column
+from pars.data.clothing1m import MEAN, STD, clothing1m, is_clothing1m
+from pars.data.clothing1m import pictures as clothing1m_pictures
 from pars.data.column_encoder import ColumnEncoder
 from pars.data.columns import Columns, column_texts, frame_columns, is_frame, is_free_text
 from pars.data.config import NAMES, DataConfig, data_root
@@ -32,13 +34,17 @@ from pars.data.entries import entries, entry_table, kind_of_entries, table_of
 from pars.data.idx import fashion_mnist, idx_folder, is_idx_folder, read_idx
 from pars.data.images import IMAGE_SUFFIXES, UnreadablePicture, all_unreadable, image_file_shape, read_image
 from pars.data.load import load, load_rows
+from pars.data.picture_files import split_of
 from pars.data.preview import ImagePreview, Preview, Previews, RecordPreview, TextPreview
 from pars.data.subsets import Mask, holdout, labeled_rows, low_resource
 from pars.data.table import TABLES, Table, has_columns, read_columns, read_table
 from pars.missing import is_missing
 
+CLOTHING1M_STATISTICS = (MEAN, STD)
+
 __all__ = [
     "CHECKED",
+    "CLOTHING1M_STATISTICS",
     "DROPPED",
     "IMAGE_SUFFIXES",
     "NAMES",
@@ -73,6 +79,8 @@ __all__ = [
     "checked_labels_csv",
     "cifar10",
     "cifar100",
+    "clothing1m",
+    "clothing1m_pictures",
     "column_statistics",
     "column_texts",
     "data_root",
@@ -86,6 +94,7 @@ __all__ = [
     "human_labels",
     "idx_folder",
     "image_file_shape",
+    "is_clothing1m",
     "is_frame",
     "is_free_text",
     "is_idx_folder",
@@ -101,6 +110,7 @@ __all__ = [
     "read_idx",
     "read_image",
     "read_table",
+    "split_of",
     "standardize",
     "standardized",
     "table_of",

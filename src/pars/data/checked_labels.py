@@ -12,8 +12,6 @@ at random from all rows: they are not trained on and serve as trusted test rows.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +24,7 @@ from pars.data.columns import Columns, read_delimited, shown
 from pars.data.dataset import CHECKED, DROPPED, TRUSTED, UNCHECKED, UNLABELED, Labels
 from pars.data.table import Table
 from pars.errors import UserError
-from pars.spreadsheet import escape_cell
+from pars.spreadsheet import csv_lines, escape_cell
 
 HEADER = ("row", "id", "label", "label_name", "source", "sample")
 GIVEN, HUMAN, LEFT_OUT, RANDOM = "given", "human", "dropped", "random"
@@ -62,15 +60,13 @@ def checked_labels_csv(found: CheckedLabels, classes: Sequence[str], ids: Sequen
     1,1,0,'=1+1,human,
     2,2,,,dropped,
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(HEADER)
     sources = {UNCHECKED: GIVEN, CHECKED: HUMAN, TRUSTED: HUMAN, DROPPED: LEFT_OUT}
+    lines: list[tuple[object, ...]] = [HEADER]
     for row, (label, state) in enumerate(zip(found.labels.tolist(), found.checked.tolist(), strict=True)):
         named = (label, escape_cell(classes[label])) if label >= 0 else ("", "")
         name = str(row) if ids is None else escape_cell(ids[row])
-        writer.writerow([row, name, *named, sources[state], RANDOM if state == TRUSTED else ""])
-    return text.getvalue()
+        lines.append((row, name, *named, sources[state], RANDOM if state == TRUSTED else ""))
+    return "".join(csv_lines(lines))
 
 
 def read_checked_labels(path: Path, given: Labels, classes: Sequence[str]) -> CheckedLabels:

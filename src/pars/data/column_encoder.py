@@ -166,7 +166,7 @@ class ColumnEncoder:
         found: dict[int, str] = {}
         for column in self.columns:
             if isinstance(column, Number):
-                found |= {row: f"column {column.name!r} {why}" for row, why in column.unfamiliar(table).items()}
+                found = {row: f"column {column.name!r} {why}" for row, why in column.unfamiliar(table).items()} | found
         kinds = [column for column in self.columns if isinstance(column, Category)]
         unseen = [column.unfamiliar(table) for column in kinds]
         for row in set.intersection(*map(set, unseen)) if unseen else ():

@@ -10,6 +10,8 @@ from pars.errors import UserError
 from pars.files import expanded
 
 NAMES = ("digits", "fashion-mnist", "cifar10", "cifar100")
+PICTURE_OPTIONS = ("test", "image_column", "label_column", "side", "skip_unreadable")
+"""Fields that only pictures on disk have a use for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,9 +19,21 @@ class DataConfig:
     """Which data, from where."""
 
     name: str = "digits"
-    """digits, fashion-mnist, cifar10, cifar100, or a path: an .npz file, a folder of .npy or of idx files, a pack."""
+    """digits, fashion-mnist, cifar10, cifar100, or a path: an .npz file, a folder of .npy or of idx files, a pack,
+    a folder of pictures class/name.jpg, a table with a column of their paths, or the folder of Clothing1M."""
     root: str | None = None
     """Folder that holds published data sets; default: $PARS_DATA, else ~/.cache/pars."""
+    test: str | None = None
+    """Folder or table of pictures: another one, with right labels, to test on."""
+    image_column: str | None = None
+    """Table of pictures: column of their paths, relative to the table."""
+    label_column: str | None = None
+    """Table of pictures: column of their labels."""
+    side: int | None = None
+    """Pictures on disk: side in pixels of the square that they are resized to cover, and whose middle is taken; by
+    default that of the pack, else 256."""
+    skip_unreadable: bool = False
+    """Pictures on disk: decode all of them once, and leave out and count those that cannot be read."""
     labeled: int | None = None
     """Keep this many training labels, class-balanced; the other rows become unlabeled."""
     limit: int | None = None
@@ -36,7 +50,7 @@ class DataConfig:
     def __post_init__(self) -> None:
         if not self.name:
             raise UserError(f"data.name: empty, expected {', '.join(NAMES)} or a path")
-        for key, value in (("labeled", self.labeled), ("limit", self.limit)):
+        for key, value in (("labeled", self.labeled), ("limit", self.limit), ("side", self.side)):
             if value is not None and value < 1:
                 raise UserError(f"data.{key}: {value}, expected at least 1")
         if not 0 <= self.holdout < 1:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import codecs
 import csv
-import io
 import json
 import re
 from collections import Counter, defaultdict
@@ -22,6 +21,7 @@ from pars.data.table import JSON, PARQUET, read_columns
 from pars.errors import UserError
 from pars.files import write_atomically
 from pars.missing import is_missing
+from pars.spreadsheet import csv_lines
 
 BOMS = {
     "utf-8-sig": ((codecs.BOM_UTF8, "utf-8"),),
@@ -178,9 +178,8 @@ def _quoted(name: str, mark: str, quoting: int) -> str:
     """A class that the table does not contain, as a field of it."""
     if quoting == csv.QUOTE_NONE:
         return name
-    line = io.StringIO()
-    csv.writer(line, delimiter=mark, lineterminator="").writerow([name, ""])  # alone, "" would be quoted
-    return line.getvalue()[: -len(mark)]
+    (line,) = csv_lines([(name, "")], delimiter=mark, end="")  # alone, "" would be quoted
+    return line[: -len(mark)]
 
 
 def _json_label(spelled: Mapping[str, str], name: str) -> str:

@@ -1,7 +1,7 @@
 """Pictures that stay on disk: an array of images whose rows are read and decoded when they are asked for.
 
-Decoding runs in worker processes. They get places in files and return pixels; nothing in them is random, so their
-number and their timing cannot change a result.
+The pictures are those of a pack, or files of their own. Decoding runs in worker processes. They get places in a file,
+or paths, and return pixels; nothing in them is random, so their number and their timing cannot change a result.
 """
 
 from __future__ import annotations
@@ -19,30 +19,52 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageOps
+from PIL import Image
 
-from pars.data.pack import Pack
+from pars.data.images import formats, image_pixels
 from pars.errors import UserError, one_line
 
 Pixels = npt.NDArray[np.uint8]
 _KEPT = 8  # batches that are decoded or under way
 _KEPT_BYTES = 256 << 20
+_CHECKED_AT_ONCE = 64  # pictures
 _SAMPLE = 1000  # pictures of which statistics are taken
+
+
+Place = tuple[int, int] | str
+"""Where a picture's bytes are: start and length in the one file of a pack, or the path of a file of its own."""
+
+
+class Pictures(Protocol):
+    """Pictures on disk: a `Pack`, or `PictureFiles`."""
+
+    @property
+    def data(self) -> Path | None:
+        """The file that places are in; none if each picture has its own."""
+
+    def places(self, rows: npt.NDArray[np.int64]) -> tuple[Place, ...]:
+        """Where the bytes of rows are."""
+
+    def where(self, row: int) -> str:
+        """A row's place, for messages."""
+
+    def checksum(self) -> str:
+        """What changes if the pictures do, known without reading them."""
 
 
 @dataclass(frozen=True, eq=False)
 class DiskImages:
-    """Color images [n, 3, side, side] of a pack, resized to cover the square and center-cropped; or some of its rows.
+    """Color images [n, 3, side, side] on disk, resized to cover the square and center-cropped; or some of their rows.
 
     It has what arrays have that the library asks of inputs. `images[rows]` decodes; a slice stays on disk.
     """
 
-    pack: Pack
-    rows: npt.NDArray[np.int64]  # of the pack
+    pictures: Pictures
+    rows: npt.NDArray[np.int64]  # of the pictures
     side: int
     workers: int = 0  # processes; 0: as many as cores, less one
     dtype: np.dtype[np.uint8] = field(default_factory=lambda: np.dtype(np.uint8))
@@ -66,7 +88,7 @@ class DiskImages:
 
     @property
     def _reader(self) -> _Reader:
-        return _reader(self.pack.data, self.side, self.workers or max(1, (os.cpu_count() or 2) - 1))
+        return _reader(self.pictures.data, self.side, self.workers or max(1, (os.cpu_count() or 2) - 1))
 
     def prefetch(self, index: npt.NDArray[np.int64]) -> None:
         """Begin to decode rows that will be asked for."""
@@ -79,19 +101,31 @@ class DiskImages:
         except _Unreadable as error:
             row = int(self.rows[index[error.position]])
             raise UserError(
-                f"{self.pack.data}: row {row} ({self.pack.id(row)}) cannot be read as a picture: {error}; "
-                "`pars pack --check` names what is damaged"
+                f"{self.pictures.where(row)} cannot be read as a picture: {error}; mend it, or leave such pictures out "
+                "with --data.skip-unreadable"
             ) from None
 
-    def _places(self, index: npt.NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
-        rows = self.rows[index]
-        starts, stops = self.pack.offsets[rows], self.pack.offsets[rows + 1]
-        return tuple(zip(starts.tolist(), (stops - starts).tolist(), strict=True))
+    def _places(self, index: npt.NDArray[np.int64]) -> tuple[Place, ...]:
+        return self.pictures.places(self.rows[index])
+
+    def unreadable(self) -> dict[int, str]:
+        """The rows of these images that cannot be read, with the reason; decodes all of them once."""
+        found: dict[int, str] = {}
+        for start in range(0, len(self), _CHECKED_AT_ONCE):
+            left = np.arange(start, min(start + _CHECKED_AT_ONCE, len(self)))
+            while len(left):
+                try:
+                    self._reader.pixels(self._places(left))
+                    break
+                except _Unreadable as error:
+                    found[int(left[error.position])] = str(error)
+                    left = np.delete(left, error.position)
+        return found
 
     def checksum(self) -> str:
-        """Of the pack's own checksums, the rows and the side: no picture is read."""
+        """Of the pictures' own checksum, the rows and the side: no picture is read."""
         digest = hashlib.blake2b(digest_size=16)
-        digest.update(json.dumps([self.pack.checksums, self.side]).encode())
+        digest.update(f"[{self.pictures.checksum()}, {self.side}]".encode())
         digest.update(np.ascontiguousarray(self.rows).data)
         return digest.hexdigest()
 
@@ -107,19 +141,19 @@ class _Unreadable(Exception):
 
 
 @lru_cache(maxsize=8)
-def _reader(path: Path, side: int, workers: int) -> _Reader:
-    """The processes of a file, shared by all splits and parts of it."""
+def _reader(path: Path | None, side: int, workers: int) -> _Reader:
+    """The processes of a file, or those of all files, shared by all splits and parts of the data."""
     return _Reader(path, side, workers)
 
 
 class _Reader:
-    """Worker processes that decode places (start, length) of a file, and the last batches that they decoded."""
+    """Worker processes that decode places, and the last batches that they decoded."""
 
-    def __init__(self, path: Path, side: int, workers: int) -> None:
+    def __init__(self, path: Path | None, side: int, workers: int) -> None:
         self._shape = (3, side, side)
         code = "from pars.data.disk_images import serve; serve()"
         # Not multiprocessing: it would import the user's script again, or fork a process that has threads.
-        command = [sys.executable, "-c", code, str(path), str(side)]
+        command = [sys.executable, "-c", code, str(path or os.devnull), str(side)]
         paths = os.pathsep.join(filter(None, sys.path))  # the same packages, however this process found them
         environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
         self._workers = [
@@ -130,7 +164,7 @@ class _Reader:
         self._batches: OrderedDict[Any, tuple[Pixels, list[Future[None]]]] = OrderedDict()
         atexit.register(self.close)
 
-    def begin(self, places: tuple[tuple[int, int], ...]) -> tuple[Pixels, list[Future[None]]]:
+    def begin(self, places: tuple[Place, ...]) -> tuple[Pixels, list[Future[None]]]:
         if places in self._batches:
             self._batches.move_to_end(places)
             return self._batches[places]
@@ -147,13 +181,13 @@ class _Reader:
             self._batches.popitem(last=False)
         return out, parts
 
-    def pixels(self, places: tuple[tuple[int, int], ...]) -> Pixels:
+    def pixels(self, places: tuple[Place, ...]) -> Pixels:
         out, parts = self.begin(places)
         for part in parts:
             part.result()
         return out
 
-    def _ask(self, worker: subprocess.Popen[bytes], places: Sequence[tuple[int, int]], out: Pixels, at: int) -> None:
+    def _ask(self, worker: subprocess.Popen[bytes], places: Sequence[Place], out: Pixels, at: int) -> None:
         assert worker.stdin is not None
         assert worker.stdout is not None
         try:
@@ -190,10 +224,14 @@ def serve() -> None:
         for line in sys.stdin.buffer:
             decoded: list[Pixels] = []
             try:
-                for start, length in json.loads(line):
-                    file.seek(start)
-                    decoded.append(decode(file.read(length), side))
-            except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+                for place in json.loads(line):
+                    if isinstance(place, str):
+                        content = Path(place).read_bytes()
+                    else:
+                        file.seek(place[0])
+                        content = file.read(place[1])
+                    decoded.append(decode(content, side))
+            except Exception as error:  # Pillow raises all kinds
                 sys.stdout.buffer.write(json.dumps([len(decoded), one_line(error)]).encode() + b"\n")
             else:
                 sys.stdout.buffer.write(b"null\n")
@@ -204,8 +242,5 @@ def serve() -> None:
 
 def decode(content: bytes, side: int) -> Pixels:
     """The pixels of a picture's bytes: uint8 [3, side, side], resized to cover the square, the middle of it."""
-    with Image.open(io.BytesIO(content)) as opened:
-        picture = opened.convert("RGB")
-    if picture.size != (side, side):
-        picture = ImageOps.fit(picture, (side, side), Image.Resampling.BICUBIC)
-    return np.asarray(picture).transpose(2, 0, 1)
+    with Image.open(io.BytesIO(content), formats=formats()) as opened:
+        return image_pixels(opened, "a picture", color=True, size=side)

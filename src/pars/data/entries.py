@@ -1,4 +1,4 @@
-"""Texts or paths of pictures in a list, an array or a series, as a `Table`; each entry is checked."""
+"""Texts or paths of images in a list, an array or a series, as a `Table`; each entry is checked."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def table_of(name: str, n: int, **rows: Any) -> Table:
 
 
 def kind_of_entries(entries: Sequence[Any], encoder: Any, name: str = "rows") -> Kind:
-    """Pictures where all entries are named like picture files, else texts."""
+    """Images where all entries are named like image files, else texts."""
     if isinstance(encoder, str) and encoder in TEXT_ENCODERS:
         return "text"
     named = [row for row, entry in enumerate(entries) if _is_named_picture(entry)]
@@ -70,15 +70,15 @@ def kind_of_entries(entries: Sequence[Any], encoder: Any, name: str = "rows") ->
     if len(named) == len(entries):
         if there is None:
             raise UserError(
-                f"{name}: row 0: there is no picture file {entries[0]}, nor any of the others; if these are texts, "
+                f"{name}: row 0: there is no image file {entries[0]}, nor any of the others; if these are texts, "
                 "say so with encoder='tfidf'"
             )
         return "image"
     if there is not None:  # texts do not name existing files
         other = next(row for row, entry in enumerate(entries) if not _is_named_picture(entry))
         raise UserError(
-            f"{name}: row {other} is {_shown(entries[other])}, but row {there} is a picture file ({entries[there]}); "
-            f"expected all rows to be paths of pictures ({', '.join(IMAGE_SUFFIXES)}), or all to be texts"
+            f"{name}: row {other} is {_shown(entries[other])}, but row {there} is an image file ({entries[there]}); "
+            f"expected all rows to be paths of images ({', '.join(IMAGE_SUFFIXES)}), or all to be texts"
         )
     return "text"
 
@@ -91,10 +91,10 @@ def _is_named_picture(entry: Any) -> bool:
 
 def _picture(entry: Any, where: str) -> Path:
     if not isinstance(entry, str | os.PathLike):
-        raise UserError(f"{where} is {_shown(entry)}, expected the path of a picture")
+        raise UserError(f"{where} is {_shown(entry)}, expected the path of an image")
     path = Path(entry)
     if not path.is_file():
-        raise UserError(f"{where}: there is no picture file {path}")
+        raise UserError(f"{where}: there is no image file {path}")
     return path
 
 

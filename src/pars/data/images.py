@@ -1,4 +1,4 @@
-"""Picture files: where they are, and their pixels."""
+"""Image files: where they are, and their pixels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Pixels = npt.NDArray[np.uint8]
 
 
 class UnreadablePicture(UserError):
-    """A picture that is missing, cut off, or of a format that is not read."""
+    """An image that is missing, cut off, or of a format that is not read."""
 
 
 ORIENTATION = 0x0112
@@ -38,18 +38,30 @@ def read_image(
     gray: bool = False,
     size: int | tuple[int, int] | None = None,
 ) -> Pixels:
-    """The pixels of a picture as a person sees it (turned as its EXIF note says): uint8 [C, H, W].
+    """The pixels of an image as a person sees it (turned as its EXIF note says): uint8 [C, H, W].
 
-    A gray picture has one channel, any other three; with `color` all have three, with `gray` one. `size`, a side or
-    (height, width): the picture is resized until it covers that, and the middle is taken. `where` names the row, for
+    A gray image has one channel, any other three; with `color` all have three, with `gray` one. `size`, a side or
+    (height, width): the image is resized until it covers that, and the middle is taken. `where` names the row, for
     messages.
     """
     with _opened(path, where) as opened:
-        upright = ImageOps.exif_transpose(opened)
-        if upright.mode[0] in "IF":
-            upright = _eight_bits(upright, f"{where}: {path}" if where else str(path))
-        one = gray or (upright.mode == "L" and not color)
-        picture = upright.convert("L" if one else "RGB")
+        return image_pixels(opened, f"{where}: {path}" if where else str(path), color=color, gray=gray, size=size)
+
+
+def image_pixels(
+    opened: Image.Image,
+    place: str,
+    *,
+    color: bool = False,
+    gray: bool = False,
+    size: int | tuple[int, int] | None = None,
+) -> Pixels:
+    """The pixels of a picture that Pillow has opened, as `read_image` returns them; `place` is for messages."""
+    upright = ImageOps.exif_transpose(opened)
+    if upright.mode[0] in "IF":
+        upright = _eight_bits(upright, place)
+    one = gray or (upright.mode == "L" and not color)
+    picture = upright.convert("L" if one else "RGB")
     if size is not None:
         height, width = (size, size) if isinstance(size, int) else size
         if picture.size != (width, height):
@@ -68,7 +80,7 @@ def image_file_shape(path: Path, *, where: str = "") -> tuple[int, int, int]:
 
 
 def unreadable(paths: Sequence[Path]) -> dict[int, str]:
-    """The rows whose picture cannot be read, with the reason: each picture is decoded."""
+    """The rows whose image cannot be read, with the reason: each image is decoded."""
     found = {}
     for row, path in enumerate(paths):
         try:
@@ -79,18 +91,18 @@ def unreadable(paths: Sequence[Path]) -> dict[int, str]:
 
 
 def listed(bad: Mapping[int, str], place: Callable[[int], str], most: int = 10) -> str:
-    """Unreadable pictures for a message: the row and reason of the first ones, and how many more there are."""
+    """Unreadable images for a message: the row and reason of the first ones, and how many more there are."""
     named = "; ".join(f"{place(row)}: {one_line(UserError(reason))}" for row, reason in list(bad.items())[:most])
     return named + (f"; and {len(bad) - most} more" if len(bad) > most else "")
 
 
 def all_unreadable(error: UnreadablePicture, paths: Sequence[Path], place: Callable[[int], str]) -> UnreadablePicture:
-    """The error of one picture, made to name all of them that cannot be read."""
+    """The error of one image, made to name all of them that cannot be read."""
     bad = unreadable(paths)
     if len(bad) < 2:
         return UnreadablePicture(f"{error}; mend or remove it, or leave it out with --skip-unreadable")
     return UnreadablePicture(
-        f"{len(bad)} of {len(paths)} pictures cannot be read: {listed(bad, place)}; mend or remove them, or leave them "
+        f"{len(bad)} of {len(paths)} images cannot be read: {listed(bad, place)}; mend or remove them, or leave them "
         "out with --skip-unreadable"
     )
 
@@ -105,15 +117,20 @@ def _eight_bits(picture: Image.Image, where: str) -> Image.Image:
     return Image.fromarray(((pixels.astype(np.uint32) * 255 + 32767) // 65535).astype(np.uint8))
 
 
+def formats() -> list[str]:
+    """Those of `FORMATS` that this build of Pillow reads."""
+    Image.init()
+    return [name for name in FORMATS if name in Image.OPEN]
+
+
 @contextmanager
 def _opened(path: Path, where: str) -> Iterator[Image.Image]:
-    """An open picture; what goes wrong with it is a UserError that names it."""
+    """An open image; what goes wrong with it is a UserError that names it."""
     place = f"{where}: " if where else ""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # what is beyond twice that is an error
-            Image.init()
-            opened = Image.open(path, formats=[name for name in FORMATS if name in Image.OPEN])
+            opened = Image.open(path, formats=formats())
         with opened:
             yield opened
     except UserError:
@@ -121,13 +138,13 @@ def _opened(path: Path, where: str) -> Iterator[Image.Image]:
     except FileNotFoundError:
         raise UnreadablePicture(f"{place}{path} does not exist") from None
     except Exception as error:  # Pillow raises all kinds: OSError, ValueError, SyntaxError, struct.error, KeyError, …
-        raise UnreadablePicture(f"{place}{path} cannot be read as a picture: {one_line(error)}") from error
+        raise UnreadablePicture(f"{place}{path} cannot be read as an image: {one_line(error)}") from error
 
 
 def image_folder(folder: Path) -> tuple[list[Path], list[str | None]]:
-    """All pictures under a folder, and the class of each: the folder it is in, as in class/name.jpg.
+    """All images under a folder, and the class of each: the folder it is in, as in class/name.jpg.
 
-    Pictures that lie in the folder itself have no class; then there may be no subfolders with pictures.
+    Images that lie in the folder itself have no class; then there may be no subfolders with images.
     """
     _warn_of_others(folder)
     loose = _pictures(folder.iterdir())
@@ -135,13 +152,13 @@ def image_folder(folder: Path) -> tuple[list[Path], list[str | None]]:
     by_class = {name: found for name, found in by_class.items() if found}
     if not loose and not by_class:
         raise UserError(
-            f"{folder}: no pictures in it ({', '.join(IMAGE_SUFFIXES)}), expected class/name.jpg or a table, "
+            f"{folder}: no images in it ({', '.join(IMAGE_SUFFIXES)}), expected class/name.jpg or a table, "
             "see pars --help"
         )
     if loose and by_class:
         raise UserError(
             f"{folder}: {loose[0].name} lies beside the folders of classes {', '.join(list(by_class)[:5])}; "
-            "expected every picture in the folder of its class"
+            "expected every image in the folder of its class"
         )
     if by_class and set(by_class) <= {"train", "training", "test", "val", "valid", "validation", "dev"}:
         raise UserError(
@@ -153,7 +170,7 @@ def image_folder(folder: Path) -> tuple[list[Path], list[str | None]]:
 
 
 def _warn_of_others(folder: Path) -> None:
-    """Say what is not read: dangling links, pipes, folders named like pictures, files of other formats."""
+    """Say what is not read: dangling links, pipes, folders named like images, files of other formats."""
     others = {}
     for path in sorted(folder.rglob("*")):
         name, is_picture = path.relative_to(folder), path.suffix.lower() in IMAGE_SUFFIXES
@@ -167,11 +184,11 @@ def _warn_of_others(folder: Path) -> None:
         elif not path.is_file():
             others[name] = "not a plain file"
         elif not is_picture:
-            others[name] = f"{path.suffix or 'no suffix'}, not a picture format that is read"
+            others[name] = f"{path.suffix or 'no suffix'}, not an image format that is read"
     if others:
         named = "; ".join(f"{name} ({what})" for name, what in list(others.items())[:5])
         more = f"; and {len(others) - 5} more" if len(others) > 5 else ""
-        log.warning("%s: %d entries are not read as pictures: %s%s", folder, len(others), named, more)
+        log.warning("%s: %d entries are not read as images: %s%s", folder, len(others), named, more)
 
 
 def _is_class(path: Path) -> bool:

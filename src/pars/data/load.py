@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from pars.data.arrays import array_rows, arrays
 from pars.data.cifar import cifar10, cifar100
-from pars.data.config import NAMES, DataConfig, data_root
-from pars.data.dataset import Dataset, Inputs, Split, channel_statistics, check_split
+from pars.data.clothing1m import clothing1m, is_clothing1m
+from pars.data.config import NAMES, PICTURE_OPTIONS, DataConfig, data_root
+from pars.data.dataset import TRUSTED, UNCHECKED, Dataset, Inputs, Labels, Split, check_split
 from pars.data.digits import digits
 from pars.data.disk_images import DiskImages
 from pars.data.idx import fashion_mnist, idx_folder, is_idx_folder
 from pars.data.pack import is_pack, open_pack
+from pars.data.picture_files import disk_dataset, from_files, is_picture_source, readable
 from pars.data.subsets import low_resource
 from pars.errors import UserError
 from pars.files import expanded
@@ -31,7 +35,7 @@ def load(config: DataConfig, *, seed: int = 0) -> Dataset:
     >>> len(data.train), int((data.train.labels >= 0).sum())
     (500, 20)
     """
-    dataset = _source(config.name, config.root, download=config.download)
+    dataset = _source(config)
     if config.limit is not None:
         if config.limit > len(dataset.train):
             raise UserError(
@@ -51,28 +55,49 @@ def load_rows(
     *,
     classes: tuple[str, ...] | None = None,
     labels: bool = True,
+    side: int | None = None,
     download: bool = True,
 ) -> Split:
     """Rows to predict on, by name or path; labels are -1 where there are none.
 
     Of a user's file, "test" means x_test where there is one, else x. `classes`: those of the run that predicts, so that
-    named labels get its numbers. Without `labels` those of a user's file are not looked at.
+    named labels get its numbers. Without `labels` those of a user's file are not looked at. `side`: of
+    pictures on disk, that of the run.
     """
     if source not in NAMES and not is_idx_folder(expanded(source)):
         path = _existing(source)
-        if not is_pack(path):
+        if not is_pack(path) and not is_clothing1m(path):
             return array_rows(path, split, classes, labels=labels)
-        found = packed(path)
+        found = packed(path, side=side) if is_pack(path) else clothing1m(path, side=side)
         if classes is not None and classes != found.classes:
             raise UserError(f"{path} has the classes {', '.join(found.classes)}, expected {', '.join(classes)}")
         return found.train if split == "train" or found.test is None else found.test
-    dataset = _source(source, root, download=download)
+    dataset = _source(DataConfig(name=source, root=root, download=download))
     rows = dataset.train if split == "train" else dataset.test
     assert rows is not None  # every published set has both
     return rows
 
 
-def _source(name: str, root: str | None, *, download: bool) -> Dataset:
+def _source(config: DataConfig) -> Dataset:
+    name, root, download = config.name, config.root, config.download
+    if name not in NAMES:
+        path = _existing(name)
+        if is_pack(path):
+            _refuse(config, PICTURE_OPTIONS[:3], f"{path} is a pack")
+            return packed(path, side=config.side, skip_unreadable=config.skip_unreadable)
+        if is_clothing1m(path):
+            _refuse(config, PICTURE_OPTIONS[:3], f"{path} is Clothing1M, which has lists of its own")
+            return clothing1m(path, side=config.side, skip_unreadable=config.skip_unreadable)
+        if not is_idx_folder(path) and is_picture_source(path, config.image_column):
+            return from_files(
+                path,
+                None if config.test is None else _existing(config.test),
+                image_column=config.image_column,
+                label_column=config.label_column,
+                side=config.side,
+                skip_unreadable=config.skip_unreadable,
+            )
+    _refuse(config, PICTURE_OPTIONS, f"{name} has no picture files")
     match name:
         case "digits":
             return digits()
@@ -82,28 +107,30 @@ def _source(name: str, root: str | None, *, download: bool) -> Dataset:
             return cifar10(data_root(root), download=download)
         case "cifar100":
             return cifar100(data_root(root), download=download)
-    path = _existing(name)
-    if is_pack(path):
-        return packed(path)
     return idx_folder(path, name=path.name) if is_idx_folder(path) else arrays(path)
 
 
-def packed(path: Path) -> Dataset:
-    """The pictures of a pack, which stay on disk, at its side; mean and deviation are of at most 1 000 of them."""
+def _refuse(config: DataConfig, options: Sequence[str], why: str) -> None:
+    for option in options:
+        if getattr(config, option):
+            raise UserError(f"data.{option} is {getattr(config, option)!r}, but {why}")
+
+
+def packed(path: Path, *, side: int | None = None, skip_unreadable: bool = False) -> Dataset:
+    """The pictures of a pack, which stay on disk. Rows of its split "validation" are TRUSTED: held out."""
     pack = open_pack(path)
     rows = [np.flatnonzero(~pack.test), np.flatnonzero(pack.test)]
     if not len(rows[0]):
         raise UserError(f"{path}: no row of the split train, expected some")
-    train, test = (DiskImages(pack, part, pack.side) for part in rows)
-    mean, std = channel_statistics(train.sample())
-    return Dataset(
-        path.name,
-        Split(cast("Inputs", train), pack.labels[rows[0]]),
-        Split(cast("Inputs", test), pack.labels[rows[1]], pack.labels[rows[1]]) if len(test) else None,
-        pack.classes,
-        mean,
-        std,
-    )
+
+    def split(part: npt.NDArray[np.int64], true_labels: Labels | None) -> Split:
+        images = cast("Inputs", DiskImages(pack, part, side or pack.side))
+        checked = np.where(pack.validation[part], TRUSTED, UNCHECKED).astype(np.int8) if pack.validation.any() else None
+        found = Split(images, pack.labels[part], true_labels, checked=checked)
+        return readable(found, str(path)) if skip_unreadable else found
+
+    train, test = split(rows[0], None), split(rows[1], pack.labels[rows[1]]) if len(rows[1]) else None
+    return disk_dataset(path.name, train, test, pack.classes, pack.statistics)
 
 
 def _existing(name: str) -> Path:
@@ -111,6 +138,6 @@ def _existing(name: str) -> Path:
     if not path.exists():
         raise UserError(
             f"data: {name!r} is neither a known data set nor a path that exists; expected one of {', '.join(NAMES)}, "
-            "an .npz file, or a folder of .npy or idx files"
+            "an .npz file, a folder of pictures class/name.jpg, or a folder of .npy or idx files"
         )
     return path

@@ -2,7 +2,7 @@
 
 data.bin      JPEG bytes, one picture after the other
 offsets.npy   int64 [n + 1], where each picture begins; the last number is the size of data.bin
-rows.csv      row, id, given label (empty = unlabeled), split (train or test)
+rows.csv      row, id, given label (empty = unlabeled), split (train, validation or test)
 pack.json     format, number of rows, classes, shorter side, SHA-256 of each 64 MB of data.bin, Pillow's version
 """
 
@@ -15,7 +15,7 @@ import itertools
 import json
 import shutil
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,12 +28,13 @@ from PIL import Image, ImageOps
 from pars.data.dataset import UNLABELED, Labels
 from pars.errors import UserError, one_line
 from pars.files import PART, guarded, write_text
+from pars.spreadsheet import csv_lines
 
 DATA, OFFSETS, ROWS, ABOUT = "data.bin", "offsets.npy", "rows.csv", "pack.json"
 FORMAT = 1
 BLOCK = 64 << 20  # bytes that have a checksum of their own
 SIDE, QUALITY = 256, 90  # pixels of the shorter side; of JPEG
-SPLITS = ("train", "test")
+SPLITS = ("train", "validation", "test")
 _AHEAD = 64  # pictures that threads may be ahead of the file
 
 
@@ -62,13 +63,15 @@ def write_pack(
     classes: Iterable[str],
     *,
     side: int = SIDE,
+    statistics: tuple[Sequence[float], Sequence[float]] | None = None,
     skip_unreadable: bool = False,
     threads: int = 2,
 ) -> Packed:
     """Write a pack into a new folder; the folder has its name only when it is whole.
 
     Pictures are turned upright; those whose shorter side is longer than `side` are shrunk to it, bicubic. A JPEG file
-    that needs neither is copied byte for byte, after decoding it once. A picture that cannot be read is a UserError,
+    that needs neither is copied byte for byte, after decoding it once. `statistics`: published mean and deviation per
+    channel, if the data has some. A picture that cannot be read is a UserError,
     or with `skip_unreadable` left out and counted.
     """
     if side < 1:
@@ -86,8 +89,7 @@ def write_pack(
         (folder / ROWS).open("w", encoding="utf-8", newline="") as table,
         ThreadPoolExecutor(threads) as pool,
     ):
-        writer = csv.writer(table, lineterminator="\n")
-        writer.writerow(["row", "id", "given", "split"])
+        table.writelines(csv_lines([("row", "id", "given", "split")]))
         for number, (picture, found) in enumerate(_in_order(pool, pictures, side)):
             try:
                 content = found.result()
@@ -98,7 +100,7 @@ def write_pack(
                 continue
             binary.write(content)
             offsets.append(offsets[-1] + len(content))
-            writer.writerow([row, picture.id, picture.label or "", picture.split])
+            table.writelines(csv_lines([(row, picture.id, picture.label or "", picture.split)]))
             row += 1
             rest = memoryview(content)
             while rest:
@@ -115,6 +117,8 @@ def write_pack(
         blocks.append(digest.hexdigest())
     np.save(folder / OFFSETS, np.array(offsets, dtype=np.int64))
     about = {"format": FORMAT, "rows": row, "classes": list(classes), "side": side, "skipped": len(skipped)}
+    if statistics is not None:
+        about |= {"mean": list(statistics[0]), "std": list(statistics[1])}
     about |= {"sha256": blocks, "block": BLOCK, "pillow": PIL.__version__}
     write_text(folder / ABOUT, json.dumps(about, indent=1) + "\n")
     folder.rename(out)
@@ -169,9 +173,11 @@ class Pack:
     offsets: npt.NDArray[np.int64]  # [n + 1], a memory map
     labels: Labels  # [n]
     test: npt.NDArray[np.bool_]  # [n] rows of the split "test"
+    validation: npt.NDArray[np.bool_]  # [n]
     classes: tuple[str, ...]
     side: int
     checksums: tuple[str, ...]
+    statistics: tuple[tuple[float, ...], tuple[float, ...]] | None = None  # published mean and deviation per channel
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -186,6 +192,19 @@ class Pack:
         with self.data.open("rb") as file:
             file.seek(start)
             return file.read(stop - start)
+
+    def places(self, rows: npt.NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
+        """Where the bytes of rows are in data.bin: (start, length)."""
+        starts, stops = self.offsets[rows], self.offsets[rows + 1]
+        return tuple(zip(starts.tolist(), (stops - starts).tolist(), strict=True))
+
+    def where(self, row: int) -> str:
+        """A row's place, for messages."""
+        return f"{self.data}: row {row} ({self.id(row)})"
+
+    def checksum(self) -> str:
+        """Of the checksums of data.bin; no picture is read."""
+        return json.dumps(self.checksums)
 
     def id(self, row: int) -> str:
         """What a person calls a row; looked up in the file, for messages."""
@@ -222,17 +241,24 @@ def open_pack(folder: Path) -> Pack:
             raise UserError(f"{folder / OFFSETS} is damaged: expected {rows + 1} growing int64 numbers")
         if offsets[-1] != size:
             raise UserError(f"{folder / DATA} has {size} bytes, expected {offsets[-1]}; the copy was cut off?")
-        labels, test = _read_rows(folder / ROWS, classes, rows)
+        statistics = None
+        if "mean" in about:
+            mean, std = (tuple(map(float, about[name])) for name in ("mean", "std"))
+            if len(mean) != 3 or len(std) != 3 or not all(0 < value <= 1 for value in (*mean, *std)):
+                raise UserError(f"{folder / ABOUT}: mean and std are {mean} and {std}, expected three shares each")
+            statistics = mean, std
+        labels, splits = _read_rows(folder / ROWS, classes, rows)
     except UserError:
         raise
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(f"{folder} is not a whole pack: {one_line(error)}") from error
-    return Pack(folder, offsets, labels, test, classes, side, sums)
+    validation, test = (splits == SPLITS.index(name) for name in ("validation", "test"))
+    return Pack(folder, offsets, labels, test, validation, classes, side, sums, statistics)
 
 
-def _read_rows(file: Path, classes: tuple[str, ...], n: int) -> tuple[Labels, npt.NDArray[np.bool_]]:
+def _read_rows(file: Path, classes: tuple[str, ...], n: int) -> tuple[Labels, npt.NDArray[np.int8]]:
     numbers = {name: number for number, name in enumerate(classes)} | {"": UNLABELED}
-    labels, test = np.empty(n, dtype=np.int64), np.empty(n, dtype=bool)
+    labels, splits = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int8)
     row = -1
     with file.open(encoding="utf-8", newline="") as lines:
         reader = csv.reader(lines)
@@ -242,7 +268,7 @@ def _read_rows(file: Path, classes: tuple[str, ...], n: int) -> tuple[Labels, np
                 raise UserError(
                     f"{file}: row {row} is {line}, expected row, id, a class and one of {', '.join(SPLITS)}"
                 )
-            labels[row], test[row] = numbers[line[2]], line[3] == "test"
+            labels[row], splits[row] = numbers[line[2]], SPLITS.index(line[3])
     if row + 1 != n:
         raise UserError(f"{file} has {row + 1} rows, expected {n}")
-    return labels, test
+    return labels, splits

@@ -1,4 +1,4 @@
-"""What people are shown of a row: a picture, a text or named values. Pictures are decoded and encoded again."""
+"""What people are shown of a row: an image, a text or named values. Images are decoded and encoded again."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from pars.missing import is_missing
 
 Size = Literal["thumb", "full"]
 SIDE: dict[Size, int] = {"thumb": 256, "full": 1600}
-MOST_PIXELS = 100_000_000  # of a picture that is opened; larger ones are a mistake, or an attack
-SMALL = 128  # pixels a side up to which a picture is sent without loss
+MOST_PIXELS = 100_000_000  # of an image that is opened; larger ones are a mistake, or an attack
+SMALL = 128  # pixels a side up to which an image is sent without loss
 LONGEST_TEXT = 20_000  # characters shown
 MOST_VALUES = 200  # of a feature vector
 
 
 @dataclass(frozen=True)
 class ImagePreview:
-    """An encoded picture, and what is wrong with it where it is only a placeholder."""
+    """An encoded image, and what is wrong with it where it is only a placeholder."""
 
     content: bytes
     media_type: str
@@ -122,7 +122,7 @@ class VectorPreviews:
 
 
 class ImageArrayPreviews:
-    """Pictures as arrays: uint8 [n, C, H, W]."""
+    """Images as arrays: uint8 [n, C, H, W]."""
 
     kind: Literal["image"] = "image"
 
@@ -142,7 +142,7 @@ class ImageArrayPreviews:
 
 
 class ImageFilePreviews:
-    """Picture files, whatever they hold: what cannot be shown becomes a placeholder that says why."""
+    """Image files, whatever they hold: what cannot be shown becomes a placeholder that says why."""
 
     kind: Literal["image"] = "image"
 
@@ -163,16 +163,16 @@ class ImageFilePreviews:
                     opened.draft("RGB", (2 * SIDE[size], 2 * SIDE[size]))  # a JPEG is decoded at a fraction of its size
                     return encoded(ImageOps.exif_transpose(opened), size)
         except Image.DecompressionBombError:
-            return placeholder("the picture has too many pixels to show")
+            return placeholder("the image has too many pixels to show")
         except Exception as error:  # Pillow raises nearly anything for damaged files
-            return placeholder(f"the picture cannot be read ({type(error).__name__})")
+            return placeholder(f"the image cannot be read ({type(error).__name__})")
 
     def text(self, row: int) -> str:
         return self._files[row].name
 
 
 def encoded(picture: Image.Image, size: Size) -> ImagePreview:
-    """A picture as PNG if it is small, otherwise as JPEG, at most as large as `size` allows."""
+    """An image as PNG if it is small, otherwise as JPEG, at most as large as `size` allows."""
     if picture.mode.startswith(("I", "F")):
         low, high = picture.getextrema()  # more than 8 bits: stretched to them
         picture = picture.point(lambda value: (value - low) * 255 / max(1, high - low)).convert("L")  # type: ignore[operator]

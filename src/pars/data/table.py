@@ -104,17 +104,19 @@ def read_table(
     encoding: str | None = None,
     categorical: str | Sequence[str] | None = None,
     skip_unreadable: bool | None = None,
+    check_files: bool = True,
 ) -> Table:
     """The rows of a CSV, TSV, JSONL or Parquet file, a frame, a folder class/name.jpg, an .npz file or .npy folder.
 
     label: column of the given labels; of a folder, an .npz file or rows to predict on it is left away.
-    text, image, features: the one column of texts, the one of picture files (paths are relative to the table's folder),
+    text, image, features: the one column of texts, the one of image files (paths are relative to the table's folder),
     or those of numbers and categories; without any, all other columns are features.
     id: column that names the rows. true: column of the right labels, where known.
     unlabeled: label that means "none"; "" stands for missing ones, which are refused otherwise.
     classes: those of a classifier, so that labels get its numbers.
     categorical: of the features, columns of codes that look like numbers.
     skip_unreadable: leave out rows whose picture cannot be read, with a warning that counts them.
+    check_files: of a column of picture files, refuse one that is not there.
 
     >>> pets = {"says": ["miaow", "woof", "purr"], "who": ["cat", "dog", "?"]}
     >>> table = read_table(pets, label="who", text="says", unlabeled="?")
@@ -128,7 +130,7 @@ def read_table(
     else:
         path = expanded(str(source))
         if not path.exists():
-            raise UserError(f"{path} does not exist, expected a table, a folder of pictures or an .npz file")
+            raise UserError(f"{path} does not exist, expected a table, a folder of images or an .npz file")
         if not has_columns(path):
             for name, given in (("label", label), ("text", text), ("image", image), ("features", features), ("id", id)):
                 if given is not None:
@@ -155,7 +157,9 @@ def read_table(
         tuple(map(str, range(columns.n_rows))) if id is None else _ids(columns, id),
         true_labels,
         texts=None if text is None else _texts(columns, text),
-        images=None if image is None else _images(columns, image, folder, must_exist=not skip_unreadable),
+        images=None
+        if image is None
+        else _images(columns, image, folder, must_exist=check_files and not skip_unreadable),
         columns=columns.only(_features(columns, wanted, (label, true, id))) if text is None and image is None else None,
         lines=columns.lines,
         categorical=codes,
@@ -167,14 +171,14 @@ def read_table(
 
 
 def _without_unreadable(table: Table) -> Table:
-    """The table without rows whose picture cannot be read. A class that loses all of them is an error later."""
+    """The table without rows whose image cannot be read. A class that loses all of them is an error later."""
     assert table.images is not None
     bad = unreadable(table.images)
     if not bad:
         return table
     if len(bad) == len(table):
-        raise UserError(f"{table.source}: none of its {len(table)} pictures can be read; the first: {bad[0]}")
-    log.warning("%s: %d of %d pictures cannot be read and are left out: %s",
+        raise UserError(f"{table.source}: none of its {len(table)} images can be read; the first: {bad[0]}")
+    log.warning("%s: %d of %d images cannot be read and are left out: %s",
                 table.source, len(bad), len(table), listed(bad, table.row))  # fmt: skip
     rows = [row for row in range(len(table)) if row not in bad]
     return replace(
@@ -203,7 +207,7 @@ def read_columns(path: Path, *, delimiter: str | None = None, encoding: str | No
         return read_delimited(path, delimiter=delimiter, encoding=encoding)
     raise UserError(
         f"{path}: cannot read {suffix or 'a file without suffix'}, expected one of "
-        f"{', '.join((*TABLES, *ARRAYS))} or a folder of pictures"
+        f"{', '.join((*TABLES, *ARRAYS))} or a folder of images"
     )
 
 
@@ -254,7 +258,7 @@ def _images(columns: Columns, column: str, folder: Path, *, must_exist: bool) ->
     files = []
     for row, value in enumerate(columns[column]):
         if not isinstance(value, str) or is_missing(value):
-            raise UserError(f"{columns.where(row, column)} is {value!r}, expected the path of a picture")
+            raise UserError(f"{columns.where(row, column)} is {value!r}, expected the path of an image")
         files.append(folder / value.strip())
     gone = [row for row, file in enumerate(files) if not file.is_file()] if must_exist else []
     if gone:
@@ -273,14 +277,19 @@ def _features(columns: Columns, wanted: Sequence[str] | None, others: tuple[str 
                 f"{columns.source}: {both[0]!r} is a feature and a label or identifier; expected one of them"
             )
         return list(wanted)
-    left = []
+    left: list[str] = []
+    numbered: list[str] = []
     for name, column in columns.items():
         if name not in others:
             # 0, 1, 2, … or 1, 2, 3, …: row numbers, as pandas writes them, say nothing about a class.
             values = [as_text(value) for value in column]
             from_0, from_1 = (list(map(str, range(start, start + len(values)))) for start in (0, 1))
-            if len(values) < 2 or values not in (from_0, from_1):
-                left.append(name)
+            (numbered if len(values) > 1 and values in (from_0, from_1) else left).append(name)
     if not left:
-        raise UserError(f"{columns.source}: no column is left to learn from besides labels and identifiers")
+        because = [f"{name!r} has labels or identifiers" for name in others if name is not None]
+        because += [f"{name!r} numbers the rows" for name in numbered]
+        raise UserError(
+            f"{columns.source}: no column is left to learn from: {', '.join(because)}; expected features besides, or "
+            "their names (pars fit: --features)"
+        )
     return left

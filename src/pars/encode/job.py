@@ -32,7 +32,7 @@ from pars.encode.rows import batch_size, check_kind, encode_batch, table_checksu
 from pars.encode.shards import Finished, OneProcess, Processes, Shard, own_shards, shards
 from pars.encode.views import CachedViewsConfig
 from pars.errors import UserError
-from pars.files import PART, guarded, write_atomically, write_text
+from pars.files import PART, guarded, remove_halves, write_atomically, write_text
 from pars.machine import free_memory
 
 SAVE_SECONDS = 5.0
@@ -95,6 +95,7 @@ def encode_table(
             job = recorded
         work.begin(job, _array_shapes(train, test, job["features"], views))
         if fitted.saveable and not (work.encoder / ENCODER_FILE).exists():
+            remove_halves(work.encoder)
             save_encoder(fitted, work.encoder)
         return fitted, job, recorded is None
 

@@ -10,7 +10,7 @@ from pars.lazy_package import import_lazily
 
 if TYPE_CHECKING:
     from pars.engine.batches import as_tensor
-    from pars.engine.checkpoint import SelectedCheckpoint, load_module, load_tensors
+    from pars.engine.checkpoint import SelectedCheckpoint, load_module, load_tensors, prefers_earlier
     from pars.engine.cost_probe import RowCounts, epoch_costs
     from pars.engine.device import (
         DeviceName,
@@ -54,6 +54,7 @@ __all__ = [
     "network_cost",
     "plan",
     "predict_proba",
+    "prefers_earlier",
     "recalls",
     "recorded_threads",
     "resend_interrupt",
@@ -68,7 +69,7 @@ import_lazily(
     __name__,
     {
         "pars.engine.batches": "as_tensor",
-        "pars.engine.checkpoint": "SelectedCheckpoint, load_module, load_tensors",
+        "pars.engine.checkpoint": "SelectedCheckpoint, load_module, load_tensors, prefers_earlier",
         "pars.engine.cost_probe": "RowCounts, epoch_costs",
         "pars.engine.device": (
             "DeviceName, choose_threads, keep_freed_memory, recorded_threads, resolve_device, use_threads"

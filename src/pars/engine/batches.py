@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,8 @@ from pars.errors import UserError
 from pars.method_api import Batch, Draw, Network, Pass, State, Sweep, ViewName, features_of, head_of
 
 Rows = npt.NDArray[np.int64]
-EVALUATION_BATCH = 512  # rows of a batch in passes without a gradient
+EVALUATION_BATCH = 512  # rows of a batch in passes without a gradient, and
+EVALUATION_VALUES = 2**24  # at most so many numbers: 64 MB
 # Two streams of batches keep the names they had when committed results were computed: others would change every draw.
 STREAMS = {"labeled": "labelled", "unlabeled": "more"}
 
@@ -53,19 +54,54 @@ class Order:
         return np.concatenate(parts)
 
 
+@dataclass(eq=False)
+class BalancedOrder(Order):
+    """As many rows of each class in an epoch, up to one, in one shuffle.
+
+    A row is drawn again only after all of its class were: classes with fewer rows than their part are repeated.
+    """
+
+    labels: Rows = field(kw_only=True)  # [n] given labels of all rows
+
+    def batch(self, epoch: int, step: int) -> Rows:
+        """The rows of a step; those of an epoch are drawn when its first batch is."""
+        if self._shuffled is None or self._shuffled[0] != (epoch, 0):
+            self._shuffled = (epoch, 0), self._draw(epoch)
+        start, end = (at * self.per_epoch // self.steps for at in (step, step + 1))
+        return self._shuffled[1][start:end]
+
+    def _draw(self, epoch: int) -> Rows:
+        name = f"balanced/{STREAMS.get(self.stream, self.stream)}"
+        of_pool = self.labels[self.pool]
+        classes, drawn = np.unique(of_pool), []
+        rng = seeds.generator(self.seed, name, epoch)
+        quota = np.full(len(classes), self.per_epoch // len(classes))
+        quota[rng.permutation(len(classes))[: self.per_epoch % len(classes)]] += 1
+        for label, count in zip(classes, quota.tolist(), strict=True):
+            rows = self.pool[of_pool == label]
+            passes = [rows[rng.permutation(len(rows))] for _ in range(-(-count // len(rows)))]
+            drawn += passes and [np.concatenate(passes)[:count]]
+        found: Rows = np.concatenate(drawn)
+        return found[rng.permutation(len(found))]
+
+
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The rows of a run, and how many of them an epoch reads in how many steps."""
+    """The rows of a run, and how many of them an epoch reads in how many steps.
+
+    labels: given labels [n] of all rows, where every class is to have the same part of the labeled batches.
+    """
 
     labeled: Rows  # row numbers with a label
     every: Rows  # row numbers that may be trained on
     per_epoch: int
     steps: int
     seed: int
+    labels: Rows | None = None
 
     def orders(self, draws: Mapping[str, Draw], state: State) -> dict[str, Order]:
         """The batches of "labeled" and of a stage's draws, in an epoch that begins, or goes on, with this state."""
-        orders = {"labeled": Order(self.labeled, self.seed, "labeled", self.per_epoch, self.steps)}
+        orders = {"labeled": self._order("labeled", self.labeled, self.per_epoch, balanced=True)}
         for name, draw in draws.items():
             if name == "labeled" and draw == Draw("labeled"):
                 continue  # as if it were not given
@@ -81,12 +117,19 @@ class Layout:
             ratio = draw.ratio(state) if callable(draw.ratio) else draw.ratio
             # At least two rows each: BatchNorm needs them.
             per_epoch = max(2 * self.steps, round(ratio * self.per_epoch))
-            orders[name] = Order(pool, self.seed, name, per_epoch, self.steps)
+            orders[name] = self._order(name, pool, per_epoch, balanced=draw.pool == "labeled")
         return orders
 
+    def _order(self, name: str, pool: Rows, per_epoch: int, *, balanced: bool) -> Order:
+        if balanced and self.labels is not None:
+            return BalancedOrder(pool, self.seed, name, per_epoch, self.steps, labels=self.labels)
+        return Order(pool, self.seed, name, per_epoch, self.steps)
 
-def lay_out(labeled: Rows, every: Rows, config: TrainConfig, seed: int) -> Layout:
+
+def lay_out(labeled: Rows, every: Rows, config: TrainConfig, seed: int, labels: Rows | None = None) -> Layout:
     """The layout of a run: one pass over the labeled rows per epoch, or `config.steps_per_epoch` steps.
+
+    labels: given labels [n] of all rows, for `config.class_balanced`.
 
     >>> rows = np.arange(50_000)
     >>> lay_out(rows, rows, TrainConfig(batch_size=128), 0).steps
@@ -95,9 +138,19 @@ def lay_out(labeled: Rows, every: Rows, config: TrainConfig, seed: int) -> Layou
     if not len(labeled):
         raise UserError("no labeled rows to train on: every label is -1 or held out")
     size = min(config.batch_size, len(labeled))
+    by_class = labels if config.class_balanced else None
     if config.steps_per_epoch is None:
-        return Layout(labeled, every, len(labeled), math.ceil(len(labeled) / size), seed)
-    return Layout(labeled, every, config.steps_per_epoch * size, config.steps_per_epoch, seed)
+        return Layout(labeled, every, len(labeled), math.ceil(len(labeled) / size), seed, by_class)
+    return Layout(labeled, every, config.steps_per_epoch * size, config.steps_per_epoch, seed, by_class)
+
+
+def evaluation_batch(shape: Sequence[int]) -> int:
+    """Rows of a batch without a gradient, of inputs of this shape.
+
+    >>> evaluation_batch((3, 32, 32)), evaluation_batch((3, 256, 256))
+    (512, 85)
+    """
+    return max(1, min(EVALUATION_BATCH, EVALUATION_VALUES // math.prod(shape)))
 
 
 class Feed:
@@ -145,7 +198,7 @@ class Feed:
             was_training = module.training
             module.eval()
             try:
-                for number, part in enumerate(torch.split(rows, EVALUATION_BATCH)):
+                for number, part in enumerate(torch.split(rows, evaluation_batch(self.inputs.shape[1:]))):
                     inputs = (
                         self.views.plain(self.inputs[part])
                         if view == "plain"

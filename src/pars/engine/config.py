@@ -20,6 +20,7 @@ class TrainConfig:
     budget: float = 0.0  # PFLOP; above 0 the epochs, and the warm-up, follow from it (docs/compare.md)
     batch_size: int = 128
     steps_per_epoch: int | None = None  # none = one pass over the labeled rows; else labeled rows are cycled
+    class_balanced: bool = False  # draw the same number of labeled rows of each class in an epoch
     optimizer: Literal["sgd", "adam", "muon"] = "sgd"
     lr: float = 0.03
     backbone_lr: float | None = None  # of everything but the head, which has lr; none = lr for all weights

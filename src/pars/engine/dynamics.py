@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from pars.engine.batches import EVALUATION_BATCH, Feed
+from pars.engine.batches import Feed, evaluation_batch
 from pars.engine.checkpoint import check_state
 from pars.method_api import Apply, apply_here
 
@@ -94,7 +94,8 @@ class Dynamics:
             weight = epoch - when.late.start + 1  # 1, 2, 3, …
             epochs[3] += weight
             shares["late"] = weight / float(epochs[3])
-        for number, rows in enumerate(torch.split(torch.arange(len(labels)), EVALUATION_BATCH)):
+        size = evaluation_batch(feed.inputs.shape[1:])
+        for number, rows in enumerate(torch.split(torch.arange(len(labels)), size)):
             view = feed.view(rows.to(feed.device), "view/dynamics/weak", "weak", epoch, number)
             p = torch.stack([apply(module, view).float().softmax(dim=1) for module in modules]).mean(dim=0).cpu()
             t = {name: tensor[rows[0] : rows[-1] + 1] for name, tensor in self.tensors.items() if name != "epochs"}

@@ -17,7 +17,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from pars.augment import TestTimeView
 from pars.data import Dataset, DiskImages
-from pars.engine.batches import EVALUATION_BATCH, DiskRows, Feed, as_tensor
+from pars.engine.batches import DiskRows, Feed, as_tensor, evaluation_batch
 from pars.method_api import Apply, Network, Selection, apply_here
 
 CALIBRATION_ROWS = 4096  # enough for BatchNorm's means and variances; a fraction of the cost of testing
@@ -36,18 +36,15 @@ def predict_proba(
     inputs: [n, ...] as they are stored. test_time_views: test-time augmentation, functions of inputs [B, ...] that
     return network inputs; one of them is plain evaluation. The networks' mode is left as it was.
     """
-    found = []
+    found, size = [], evaluation_batch(inputs.shape[1:])
     for module in modules:
         was_training = module.training
         module.eval()
         try:
             for view in test_time_views:
                 parts = [
-                    apply(module, view(inputs[start : start + EVALUATION_BATCH].to(device)))
-                    .float()
-                    .softmax(dim=1)
-                    .cpu()
-                    for start in range(0, len(inputs), EVALUATION_BATCH)
+                    apply(module, view(inputs[start : start + size].to(device))).float().softmax(dim=1).cpu()
+                    for start in range(0, len(inputs), size)
                 ]
                 found.append(torch.cat(parts))
         finally:
@@ -107,7 +104,7 @@ class Evaluator:
         (docs/method.md).
         """
         rows = self._trained[:: -(-len(self._trained) // CALIBRATION_ROWS)]
-        parts = np.array_split(rows, -(-len(rows) // EVALUATION_BATCH))
+        parts = np.array_split(rows, -(-len(rows) // evaluation_batch(self._feed.inputs.shape[1:])))
         for net in nets:
             norms = [m for m in net.average.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
             if not norms:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from pars.errors import Diverged, UserError
-from pars.files import PART, guarded, write_text
-from pars.run_files import RunFiles
+from pars.files import guarded, halves, remove_halves, write_text
+from pars.run_files import RunFiles, read_epochs
 
 
 class RunFolder(RunFiles):
@@ -34,9 +34,20 @@ class RunFolder(RunFiles):
 
     def _remove_files(self) -> None:
         """Remove what a run writes before and in its first epoch."""
-        begun = (self.config, self.inputs, self.plan, self.noise, self.labels, self.metrics, self.checkpoint)
-        for path in (*begun, *self.path.glob("rows-*.safetensors"), *self.path.glob(f".*{PART}")):
+        begun = (self.config, *self._before_config, self.metrics, self.checkpoint)
+        for path in (*begun, *self.path.glob("rows-*.safetensors"), *halves(self.path)):
             path.unlink(missing_ok=True)
+
+    @property
+    def _before_config(self) -> tuple[Path, ...]:
+        """What is written before the configuration, which says that a run has begun."""
+        return self.inputs, self.plan, self.noise, self.labels
+
+    def _was_killed_beginning(self) -> bool:
+        """Whether the folder holds only what a process left that was killed before the run had begun."""
+        left = set(self.path.iterdir())
+        # The lock shows that the rest is ours: somebody else may call a file labels.csv.
+        return self._lock in left and left <= {self._lock, *self._before_config, *halves(self.path)}
 
     def check_free(self) -> None:
         """Refuse a place where no new run can begin."""
@@ -49,7 +60,7 @@ class RunFolder(RunFiles):
                 )
             if self.path.exists() and not self.path.is_dir():
                 raise UserError(f"{self.path} is a file, expected a folder for the run")
-            if self.path.exists() and any(inner != self._lock for inner in self.path.iterdir()):
+            if self.path.exists() and any(self.path.iterdir()) and not self._was_killed_beginning():
                 raise UserError(f"{self.path} is not empty and not a run; choose a new folder with --out")
             above = next(folder for folder in (self.path, *self.path.absolute().parents) if folder.exists())
             if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
@@ -65,7 +76,7 @@ class RunFolder(RunFiles):
         """Make the folder, hold its lock and write the first files, in this order; where that fails, leave nothing.
 
         Half of a run cannot be resumed, and would be in the way of a whole one. So a run that diverges in its first
-        epoch leaves nothing either.
+        epoch leaves nothing either. Call `check_free` before: what a killed process left is written anew.
         """
         for path, text in texts.items():
             try:
@@ -81,6 +92,7 @@ class RunFolder(RunFiles):
                 raise UserError(f"cannot make the run folder {self.path}: {error.strerror}") from error
             with self.lock():
                 self.check_free()  # once more: another process may have begun a run here since
+                self._remove_files()
                 self._write_first(texts)
                 yield
         except BaseException:
@@ -102,23 +114,12 @@ class RunFolder(RunFiles):
             raise UserError(f"the run in {self.path} could not be begun, nothing was written: {reason}") from error
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """The epochs logged so far; a line cut off by a kill is not one."""
-        if not self.metrics.exists():
-            return []
-        try:
-            lines = self.metrics.read_text(encoding="utf-8").splitlines(keepends=True)
-            epochs = [json.loads(line) for line in lines if line.endswith("\n")]
-        except (OSError, ValueError, RecursionError) as error:
-            raise UserError(f"{self.metrics} is damaged: {error}; expected one JSON object per line") from error
-        for number, line in enumerate(epochs, 1):
-            if not isinstance(line, dict) or type(line.get("epoch")) is not int:
-                raise UserError(f"{self.metrics} is damaged: line {number} is no object with a whole number 'epoch'")
-        return epochs
+        """The epochs logged so far."""
+        return read_epochs(self.metrics)
 
     def truncate_metrics(self, epochs: int) -> None:
         """Drop lines of epochs after the checkpoint, which will be run and logged again, and half-written files."""
-        for half in self.path.glob(f".*{PART}"):
-            half.unlink(missing_ok=True)
+        remove_halves(self.path)
         lines = [line for line in self.read_metrics() if line["epoch"] <= epochs]
         write_text(self.metrics, "".join(json.dumps(line) + "\n" for line in lines))
 

@@ -89,7 +89,7 @@ class Trainer:
         self.true_labels = None if true is None else torch.from_numpy(true).to(device)
 
         usable = np.flatnonzero(~self.held_out)
-        layout = lay_out(usable[data.train.labels[usable] >= 0], usable, config, seed)
+        layout = lay_out(usable[data.train.labels[usable] >= 0], usable, config, seed, data.train.labels)
         self.runner = StageRunner(
             method,
             self.feed,

@@ -42,10 +42,10 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     select: which checkpoint to end with, "last", "best-stage" or "best-epoch" (by held-out labels), or "auto".
     unlabeled: the value in y that marks rows without a label, for example -1 or ""; None or NaN: any missing value.
         By default every row has to have a label.
-    encoder: what reads texts, picture files or images: a name as in `pars encode --encoder`, or a function of a list of
-        texts or of uint8 images [n, C, H, W] that returns [n, d]. None: TF-IDF for texts; small pictures are trained on
+    encoder: what reads texts, image files or images: a name as in `pars encode --encoder`, or a function of a list of
+        texts or of uint8 images [n, C, H, W] that returns [n, d]. None: TF-IDF for texts; small images are trained on
         from their pixels, others need an encoder, and lite0 is taken where it is installed.
-    encoded_views: so many weak and strong views of every text or picture are encoded, too, to be trained on.
+    encoded_views: so many weak and strong views of every text or image are encoded, too, to be trained on.
     device: "auto", "cpu" or "cuda". random_state: as everywhere in scikit-learn. verbose: 1 shows progress on stderr.
 
     Methods that are not networks ("wann", "logistic-regression") need features; of the parameters above they take
@@ -97,7 +97,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Train on rows X and given labels y [n].
 
         X: [n, d] numbers, uint8 images, a tensor, a frame of numbers, words and texts, or a list, an array or a series
-        of texts or of paths of pictures.
+        of texts or of paths of images.
         """
         if isinstance(self.network, torch.nn.Module):  # it could be trained only once
             raise UserError(

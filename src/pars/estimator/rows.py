@@ -1,6 +1,6 @@
 """X as people have it, to rows as the library reads them: feature vectors float32 [n, d], or images uint8 [n, C, H, W].
 
-Numbers are checked as scikit-learn checks them. Everything else (texts, picture files, frames with words in them,
+Numbers are checked as scikit-learn checks them. Everything else (texts, image files, frames with words in them,
 images for an encoder) becomes a table that `encode.prepare` learns to read, as `pars fit` does.
 """
 
@@ -37,7 +37,7 @@ from pars.encode import Preprocessor
 from pars.errors import UserError
 
 WORDS = ("str", "utf8", "categ", "enum")  # how frames name columns of words
-EXPECTED = {"text": "texts", "image": "paths of pictures, or images", "columns": "a frame with the columns"}
+EXPECTED = {"text": "texts", "image": "paths of images, or arrays of images", "columns": "a frame with the columns"}
 
 
 def fit_rows(estimator: Any, opened: Any, seed: int) -> tuple[Dataset, Preprocessor | None]:
@@ -56,7 +56,7 @@ def fit_rows(estimator: Any, opened: Any, seed: int) -> tuple[Dataset, Preproces
     elif encoder_of(estimator) is not None or views.count:
         raise UserError(
             f"X holds numbers or images, so encoder={estimator.encoder!r} and encoded_views={views.count} mean "
-            "nothing; an encoder reads texts, picture files and uint8 images"
+            "nothing; an encoder reads texts, image files and uint8 images"
         )
     unlabeled = np.full(len(rows), UNLABELED, dtype=np.int64)
     if rows.dtype == np.uint8:
@@ -81,7 +81,7 @@ def read_rows(estimator: Any, X: Any, preprocessor: Preprocessor | None) -> Any:
 def opened_first(estimator: Any, X: Any) -> Any:
     """X of a fit: float64 [n, d], uint8 [n, C, H, W], or a table that has to be prepared.
 
-    Sets `n_features_in_` and `feature_names_in_`; texts and pictures have neither.
+    Sets `n_features_in_` and `feature_names_in_`; texts and images have neither.
     """
     if (found := entries(X, "X")) is not None:
         for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit
@@ -134,7 +134,7 @@ def check(estimator: Any, X: Any, *, fitting: bool) -> Any:
 
 
 def is_images(X: Any) -> bool:
-    """Whether X is an array of pictures: uint8 [n, h, w], [n, h, w, c] or [n, c, h, w]."""
+    """Whether X is an array of images: uint8 [n, h, w], [n, h, w, c] or [n, c, h, w]."""
     return isinstance(X, np.ndarray) and X.ndim in (3, 4) and X.dtype == np.uint8
 
 

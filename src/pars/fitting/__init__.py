@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from pars.lazy_package import import_lazily
 
 if TYPE_CHECKING:
-    from pars.fitting.pipeline import FitSettings, audit_fit, content_of, fit, fit_table
+    from pars.fitting.pipeline import audit_fit, content_of, fit, fit_table
     from pars.fitting.prediction import Predictor, evaluate, load_predictor
-    from pars.fitting.result import FitResult, Gain
-    from pars.fitting.rows import read_rows
+    from pars.fitting.result import FitResult, Gain, Retraining
+    from pars.fitting.rows import read_rows, read_test_rows
     from pars.fitting.self_test import SelftestResult, selftest, selftest_table
+    from pars.fitting.settings import FitSettings
     from pars.fitting.training import ClassicTraining, Training, no_progress, train_dataset
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "FitSettings",
     "Gain",
     "Predictor",
+    "Retraining",
     "SelftestResult",
     "Training",
     "audit_fit",
@@ -31,6 +33,7 @@ __all__ = [
     "load_predictor",
     "no_progress",
     "read_rows",
+    "read_test_rows",
     "selftest",
     "selftest_table",
     "train_dataset",
@@ -39,11 +42,12 @@ __all__ = [
 import_lazily(
     __name__,
     {
-        "pars.fitting.pipeline": "FitSettings, audit_fit, content_of, fit, fit_table",
+        "pars.fitting.pipeline": "audit_fit, content_of, fit, fit_table",
         "pars.fitting.prediction": "Predictor, evaluate, load_predictor",
-        "pars.fitting.result": "FitResult, Gain",
-        "pars.fitting.rows": "read_rows",
+        "pars.fitting.result": "FitResult, Gain, Retraining",
+        "pars.fitting.rows": "read_rows, read_test_rows",
         "pars.fitting.self_test": "SelftestResult, selftest, selftest_table",
+        "pars.fitting.settings": "FitSettings",
         "pars.fitting.training": "ClassicTraining, Training, no_progress, train_dataset",
     },
 )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,65 +22,23 @@ from pars.data import Dataset, Labels, Split, Table
 from pars.encode import Encoder, EncoderName, Preprocessor
 from pars.engine import RunFolder, resend_interrupt, show_progress
 from pars.errors import EncoderChosenWarning, UserError
-from pars.files import PART, write_atomically, write_text
-from pars.fit_folder import AUDIT, CONTENT, JOB, PLAIN, RESULT, ROBUST, ROWS
+from pars.files import PART, remove_halves, write_atomically, write_text
+from pars.fit_folder import AUDIT, BEFORE, CONTENT, JOB, PLAIN, RESULT, ROBUST, ROWS
 from pars.fitting.prediction import Predictor
 from pars.fitting.result import FitResult, gain, noise_corrected
-from pars.fitting.rows import read_rows
-from pars.fitting.training import ClassicTraining, Training, choose_config, epochs_for_flop, no_progress
+from pars.fitting.retraining import measure_retraining
+from pars.fitting.rows import read_rows, read_test_rows
+from pars.fitting.settings import ROWS_CHECKSUM, FitSettings
+from pars.fitting.simpler import LINEAR, better_linear
+from pars.fitting.training import ClassicTraining, Training, check_request, choose_config, epochs_for_flop, no_progress
 from pars.run import Classifier
 from pars.run_files import FILES, check_files
 
 LEAST_HELD_OUT = 0.2  # of few rows, where the automatic settings would hold out none
 FEWEST_KNOWN = 10  # held-out rows with a known label, to measure accuracies on them
 BASELINE = "plain training"
-ROWS_CHECKSUM = "rows_blake2b"
-AFTER_ROWS = (ROBUST, PLAIN, AUDIT, RESULT, FILES)  # of the folder, what is written when the rows are there
+AFTER_ROWS = (ROBUST, PLAIN, BEFORE, AUDIT, RESULT, FILES)  # of the folder, what is written when the rows are there
 Log = Callable[[str], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class FitSettings:
-    """How rows are fitted.
-
-    method: a name of `pars methods`. encoder: for texts and pictures, as `pars encode` takes it; None: chosen.
-    encoded_views: weak and strong views of every row that are encoded, too.
-    reading: arguments of `data.read_table`, with which files of new rows are read later.
-    baseline: whether to train plain cross-entropy, too, to say whether the method helped.
-    """
-
-    method: str = "pars"
-    encoder: EncoderName | None = None
-    encoded_views: int = 0
-    seed: int = 0
-    device: str = "auto"
-    network: Any = "auto"
-    reading: Mapping[str, Any] = field(default_factory=dict)
-    baseline: bool = True
-
-    def job(self, *tables: Table | None) -> dict[str, Any]:
-        """What a fit depends on, as JSON values: two equal jobs have equal results."""
-        named = self.encoder if isinstance(self.encoder, str | None) else getattr(self.encoder, "__name__", "function")
-        rows = [
-            (
-                encode.table_checksum(table),
-                table.labels.tolist(),  # a list: repr elides arrays
-                table.classes,
-                [] if table.true_labels is None else table.true_labels.tolist(),
-                *([] if table.checked is None else [table.checked.tolist()]),
-            )
-            for table in tables
-            if table is not None
-        ]
-        return {
-            "method": self.method,
-            "encoder": named,
-            "encoded_views": self.encoded_views,
-            "seed": self.seed,
-            "columns": {name: value for name, value in self.reading.items() if value is not None},
-            **({} if self.network == "auto" else {"network": self.network}),
-            ROWS_CHECKSUM: hashlib.blake2b(repr(rows).encode(), digest_size=16).hexdigest(),
-        }
 
 
 def fit(
@@ -112,14 +69,15 @@ def fit(
         nothing is written.
     test, test_labels: further rows whose labels are right; they then decide whether it helped. Without them, those that
         an .npz file has as x_test and y_test.
-    encoder: for texts and pictures, a name as in `pars encode` or a function; None: chosen, with a warning.
-    encoded_views: number of weak and of strong views of every text or picture to encode and train on.
-    network: "auto", or a network to train on pictures: "timm:NAME", "hf:NAME", "lite0", or a dict of fields of
-        `ModelConfig` with such a name. Picture files are read at `size` pixels per side (default 224).
+    encoder: for texts and images, a name as in `pars encode` or a function; None: chosen, with a warning.
+    encoded_views: number of weak and of strong views of every text or image to encode and train on.
+    network: "auto", or a network to train on images: "timm:NAME", "hf:NAME", "lite0", or a dict of fields of
+        `ModelConfig` with such a name. Image files are read at `size` pixels per side (default 224).
     baseline: False: plain cross-entropy is not trained, so the result does not say whether the method helped.
-    skip_unreadable: leave out pictures that cannot be read, with a warning that counts them.
+    skip_unreadable: leave out images that cannot be read, with a warning that counts them.
     checked_labels: labels.csv of a review of these rows. Its labels replace the given ones; dropped rows are not
-        trained on; checked rows are right from then on, and those that are held out decide whether it helped.
+        trained on; checked rows are right from then on, and those that are held out decide whether it helped. Of the
+        file that `pars review` wrote, the result also says how the review changed the accuracy (`retraining`).
     progress: show progress on stderr.
 
     >>> rng = np.random.default_rng(0)
@@ -136,7 +94,7 @@ def fit(
         table = data.with_checked_labels(table, checked_labels)
     if test is not None:
         test_labels = labels if test_labels is None and isinstance(labels, str) else test_labels
-        test = read_rows(test, test_labels, classes=table.classes, **options)
+        test = read_test_rows(test, test_labels, table, **options)
     reading = {"label": labels if isinstance(labels, str) else None, "unlabeled": unlabeled, **columns}
     settings = FitSettings(
         method=method,
@@ -149,7 +107,14 @@ def fit(
         baseline=baseline,
     )
     with torch.random.fork_rng(), resend_interrupt():
-        return fit_table(table, settings, test=test, out=None if out is None else Path(out), progress=progress)
+        return fit_table(
+            table,
+            settings,
+            test=test,
+            out=None if out is None else Path(out),
+            checked_labels=None if checked_labels is None else Path(checked_labels),
+            progress=progress,
+        )
 
 
 def fit_table(
@@ -159,24 +124,31 @@ def fit_table(
     test: Table | None = None,
     true_labels: Labels | None = None,
     out: Path | None = None,
+    checked_labels: Path | None = None,
     progress: bool = False,
     log: Log | None = None,
 ) -> FitResult:
     """Fit a table that was read and checked (`read_rows`); `true_labels` replace those of the table.
 
+    checked_labels: the file that the table's checked labels are from, to say what the review changed.
     `log` receives what was chosen without being asked for; by default it is a warning.
     """
     if true_labels is not None:
         table = replace(table, true_labels=true_labels)
     test = table.test if test is None else test
+    check_request(settings.method, settings.network, settings.device, table)
     dataset, preprocessor = _dataset(table, test, settings, out, progress, log or _warn)
     show: Progress = show_progress if progress else no_progress
-    robust, held_out = _train_robust(dataset, settings, None if out is None else out / ROBUST, show)
+    robust, held_out = _train_robust(dataset, settings, None if out is None else out / ROBUST, show, log or _warn)
     plain = None
     if settings.baseline:
         plain = _train_plain(robust, settings, None if out is None else out / PLAIN, show)
     result = _compare(robust, plain, held_out, settings.method, preprocessor, content_of(table), out)
+    if checked_labels is not None:
+        retraining = measure_retraining(checked_labels, robust, result, settings, test=test, progress=show)
+        result = replace(result, retraining=retraining)
     if out is not None:
+        remove_halves(out, out / AUDIT)
         audit.write_audit(result.audit, out / AUDIT, ["csv"], content=result.content)
         write_text(out / RESULT, json.dumps({"out": str(out), **result.summary()}, indent=1) + "\n")
     return result
@@ -204,8 +176,7 @@ def _dataset(
         _check_folder(out, job, table.source)
         if (out / ROWS).exists() and (out / FILES).exists():
             check_files(out)
-            named = settings.encoder if callable(settings.encoder) or is_function_name(settings.encoder) else None
-            return data.arrays(out / ROWS), encode.load_preprocessor(out, named)
+            return data.arrays(out / ROWS), encode.load_preprocessor(out, settings.function)
     side = None if settings.network == "auto" else autoconfig.pixel_side(settings.network)
     preprocessor = encode.fit_preprocessor(table, settings.encoder, side=side)
     preprocessor = replace(preprocessor, read_options=dict(settings.reading))
@@ -258,8 +229,7 @@ def _check_folder(out: Path, job: Mapping[str, Any], source: str) -> None:
 
 def _save_rows(out: Path, table: Table, preprocessor: Preprocessor, train: Split, test: Split | None) -> None:
     """Write how new rows become inputs, what people are shown, and last the arrays that are trained on."""
-    for half in out.rglob(f".*{PART}"):  # left by a kill
-        half.unlink(missing_ok=True)
+    remove_halves(out, *(path for path in out.iterdir() if path.is_dir()))
     encode.save_preprocessor(preprocessor, out)
     source = str(Path(table.source).resolve()) if Path(table.source).exists() else None
     # json escapes to ASCII: a text may hold lone surrogates, which UTF-8 cannot encode.
@@ -288,7 +258,7 @@ def _save_rows(out: Path, table: Table, preprocessor: Preprocessor, train: Split
 
 
 def content_of(table: Table) -> Content:
-    """What people are shown of each row: its text or picture, and its name."""
+    """What people are shown of each row: its text or image, and its name."""
     if table.images is not None:
         return Content("image", [str(path.resolve()) for path in table.images], table.ids)
     return Content("text", table.texts, table.ids)
@@ -301,15 +271,13 @@ def _read_job(file: Path) -> Any:
         return None  # damaged: no fit that could be resumed
 
 
-def is_function_name(encoder: Any) -> bool:
-    """Whether an encoder is a function by name, which a folder may not name: loading must not import code."""
-    return isinstance(encoder, str) and encoder.startswith("python:")
-
-
 def _train_robust(
-    dataset: Dataset, settings: FitSettings, folder: Path | None, progress: Progress
+    dataset: Dataset, settings: FitSettings, folder: Path | None, progress: Progress, log: Log
 ) -> tuple[Training | ClassicTraining, npt.NDArray[np.bool_]]:
-    """The method with automatic settings, and the rows [n] held out: some, however few rows there are."""
+    """The method with automatic settings, and the rows [n] held out: some, however few rows there are.
+
+    In place of PARS, logistic regression where it is clearly better on them; then the folder holds both.
+    """
     classic = settings.method in CLASSIC
     if folder is not None and RunFolder(folder).config.exists():
         config = run.open_run(folder)[1]  # chosen when the fit was begun
@@ -338,6 +306,13 @@ def _train_robust(
         callback=progress(),
         title=settings.method,
     )
+    if settings.network == "auto":
+        found = None if folder is not None and is_classic_folder(folder) else better_linear(trained, dataset, loaded)
+        if found is not None:
+            log(found)
+        if found is not None or (folder is not None and is_classic_folder(folder)):
+            settings = replace(settings, method=LINEAR)
+            return _fit_classic(dataset, settings, loaded.held_out, folder), loaded.held_out
     return Training(dataset, trained, trials, loaded), loaded.held_out
 
 
@@ -359,9 +334,13 @@ def _train_plain(
     """Cross-entropy on the same rows, for as many epochs as cost what the robust method did if it is a network."""
     network = settings.network if isinstance(robust, Training) else "auto"
     params = {**DEFAULTS, "method": "ce", "device": settings.device, "network": network}
-    (config,) = autoconfig.configurations(params, robust.dataset, settings.seed, least_held_out=LEAST_HELD_OUT).values()
+    configs = autoconfig.configurations(params, robust.dataset, settings.seed, least_held_out=LEAST_HELD_OUT)
+    *_, config = configs.values()
     if isinstance(robust, Training):
         loaded, source = robust.loaded, robust.trained.config.data
+        chosen = robust.trained.config  # the same network, regularized alike
+        train = replace(config.train, weight_decay=chosen.train.weight_decay)
+        config = replace(config, model=chosen.model, train=train)
         epochs = epochs_for_flop(config, loaded, robust.trained.result["flop"])
     else:
         loaded, epochs = run.load_training_data(config, robust.dataset), config.train.epochs
@@ -381,7 +360,7 @@ def _compare(
     robust: Training | ClassicTraining,
     plain: Training | None,
     held_out: npt.NDArray[np.bool_],
-    method: str,
+    asked: str,
     preprocessor: Preprocessor,
     content: Content,
     out: Path | None,
@@ -390,13 +369,14 @@ def _compare(
     dataset = robust.dataset
     labels, inputs, true = dataset.train.labels, dataset.train.inputs, dataset.train.true_labels
     model: Classifier | ClassicClassifier
+    method = asked
     if isinstance(robust, Training):
         model, result = robust.trained.classifier(), robust.trained.result
         selected = result.get("selected")
         if selected is not None and selected["epoch"] == result["epochs"]:
             selected = None
     else:
-        model, selected = robust.fit.classifier, None
+        model, selected, method = robust.fit.classifier, None, robust.fit.name
     models = [model] if plain is None else [model, plain.trained.classifier()]
     ours, *others = (model.predict_proba(inputs).argmax(dim=1).numpy() for model in models)
     report = robust.audit()
@@ -418,6 +398,7 @@ def _compare(
         clean = gain(ours[known], theirs[known], true[known])
     return FitResult(
         method=method,
+        replaced=None if method == asked else asked,
         classes=dataset.classes,
         predictor=Predictor(model, preprocessor),
         audit=report,

@@ -90,21 +90,35 @@ class Predictor:
         """
         classes = self.model.classes if labels else None
         if not is_raw(source):
-            split = data.load_rows(source, root=root, classes=classes, labels=labels)
+            shape = self.model.input_shape
+            side = shape[1] if len(shape) == 3 and self.preprocessor is None else None
+            split = data.load_rows(source, root=root, classes=classes, labels=labels, side=side)
             if self.preprocessor is None or split.inputs.ndim == 2:
                 return InputRows(split.inputs, split.labels)
             images = data.table_of(source, len(split), array=split.inputs)
             return InputRows(self.preprocessor.transform(images)[0], split.labels)
+        if self.preprocessor is None and self.model.input_shape[0] == 3 == len(self.model.input_shape):
+            return self._read_pictures(source, classes, columns)
         if self.preprocessor is None:
             raise UserError(
                 f"{source}: {self.source} was trained on arrays, expected an .npz file; `pars encode` makes one, and "
-                "`pars fit` reads tables and pictures"
+                "`pars fit` reads tables and images"
             )
         known = {"classes": classes} if labels else {}
         table = self.preprocessor.read(source, labels=labels, **columns, **known)
         self._warn_of_unfamiliar(table)
         named = table.ids != tuple(map(str, range(len(table))))
         return InputRows(self.preprocessor.transform(table)[0], table.labels, table.ids if named else None)
+
+    def _read_pictures(self, source: str, classes: tuple[str, ...] | None, columns: dict[str, Any]) -> InputRows:
+        """A folder of pictures for a run that was trained on such; they stay on disk."""
+        if classes is None:
+            columns = {**columns, "label": None}
+        table = data.read_table(source, classes=classes, **columns)
+        if table.images is None:
+            raise UserError(f"{source}: {self.source} was trained on pictures, expected a folder of them, or a pack")
+        split = data.split_of(table, self.model.input_shape[1])
+        return InputRows(split.inputs, table.labels, table.ids)
 
 
 def _warn(place: str, why: str, count: int, of: int) -> None:
@@ -133,12 +147,13 @@ def load_predictor(path: Path, *, device: DeviceName = "auto", encoder: EncoderN
 
 
 def is_raw(source: str) -> bool:
-    """Whether a source is a table or a folder of pictures, rather than arrays or a data set's name."""
+    """Whether a source is a table or a folder of images, rather than arrays or a data set's name."""
     path = expanded(source)
     if source in data.NAMES or not path.exists():
         return False
     if path.is_dir():
-        return not data.is_idx_folder(path) and not any(path.glob("*.npy"))
+        is_read_whole = data.is_idx_folder(path) or data.is_clothing1m(path)
+        return not is_read_whole and not any(path.glob("*.npy"))
     return path.suffix.lower() in data.TABLES
 
 

@@ -82,6 +82,53 @@ def noise_corrected(measured: Gain, noise_rate: float, n_classes: int) -> Gain |
     return Gain(measured.rows, robust, plain, robust - plain, low, high)
 
 
+@dataclass(frozen=True)
+class Retraining:
+    """What a review changed: labels, and the accuracy on right labels (`pars.fitting.retraining`)."""
+
+    reviewed: str  # folder of the fit that was reviewed; "" where it is not known
+    corrected: int
+    confirmed: int
+    dropped: int
+    judged_by: Literal["test", "held_out"] | None = None  # None: not judged, `reason` says why
+    change: Gain | None = None  # `robust` with the labels as they are now, `plain` with those before
+    reason: str = ""
+
+    @property
+    def verdict(self) -> Literal["better", "worse", "inconclusive"] | None:
+        if self.change is None:
+            return None
+        if self.change.verdict == "inconclusive":
+            return "inconclusive"
+        return "better" if self.change.verdict == "helped" else "worse"
+
+    def summary(self) -> dict[str, Any]:
+        """All numbers as plain values, for JSON."""
+        found: dict[str, Any] = {"verdict": self.verdict, "judged_by": self.judged_by, "reason": self.reason}
+        found |= {name: getattr(self, name) for name in ("reviewed", "corrected", "confirmed", "dropped")}
+        if (g := self.change) is not None:
+            found |= {"rows": g.rows, "before": g.plain, "after": g.robust}
+            found |= {"change": g.gain, "low": g.low, "high": g.high}
+        return found
+
+    def __str__(self) -> str:
+        counts = f"{self.corrected} labels corrected, {self.confirmed} confirmed, {self.dropped} rows dropped."
+        if (g := self.change) is None:
+            return f"Your review: {counts}\n  What it changed cannot be judged: {self.reason}"
+        rows = "test rows" if self.judged_by == "test" else "rows with right labels that were not trained on"
+        interval = f"{100 * g.gain:+.1f} points, 95 % interval {100 * g.low:+.1f} to {100 * g.high:+.1f}"
+        endings = {
+            "better": "The review improved the classifier.",
+            "worse": "The review made the classifier worse: look at its decisions again.",
+            "inconclusive": "Whether the review helped is inconclusive: the 95 % interval includes 0.",
+        }
+        return (
+            f"Your review: {counts}\n"
+            f"  accuracy before and after: {100 * g.plain:.1f} % and {100 * g.robust:.1f} % of {g.rows} {rows} "
+            f"({interval})\n{endings[self.verdict or 'inconclusive']}"
+        )
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class FitResult:
     """A robust classifier, the audit of its labels, and its comparison with plain training at the same cost.
@@ -104,6 +151,8 @@ class FitResult:
     content: Content | None = None  # texts or files of the rows, for people
     out: Path | None = None
     same_cost: bool = True  # whether plain training cost as much; it cannot where `method` has no network
+    replaced: str | None = None  # the method that was asked for, where a linear model is clearly better (`simpler.py`)
+    retraining: Retraining | None = None  # of a fit with checked labels: what the review changed
 
     def predict_proba(self, rows: Any) -> npt.NDArray[np.float32]:
         """Probabilities [n, K] of new rows of the kind that was fitted; columns in the order of `classes`."""
@@ -129,12 +178,14 @@ class FitResult:
         gains = {name: None if g is None else asdict(g) | {"verdict": g.verdict} for name, g in named.items()}
         return {
             "method": self.method,
+            "replaced": self.replaced,
             "rows": len(self.held_out),
             "verdict": self.verdict,
             "held_out_accuracy": self.held_out_accuracy,
             "selected_checkpoint": self.selected_checkpoint,
             **gains,
             "labels": self.audit.summary(),
+            **({} if self.retraining is None else {"retraining": self.retraining.summary()}),
         }
 
     def __repr__(self) -> str:
@@ -164,36 +215,37 @@ class FitResult:
             flagged,
             *report.warnings,
         ]
+        if self.replaced is not None:
+            lines.append(f"{self.method} takes the place of {self.replaced}: it is clearly better on held-out labels.")
         if self.verdict is None:
             lines.append(
                 f"Accuracy of {self.method} on held-out labels as given: {100 * self.held_out_accuracy:.1f} %. "
                 "Without plain training (--no-baseline) nothing says whether it helped."
             )
-            return "\n".join(lines + self._selected_words())
-        lines.append(f"Accuracy of {self.method} and of plain training{' at the same cost' if self.same_cost else ''}:")
-        for where, g in (
-            ("held-out labels as given", self.held_out_gain),
-            ("corrected for wrong held-out labels (estimate)", self.corrected_gain),
-            ("right labels", self.clean_gain),
-        ):
-            if g is not None:
-                interval = f"{100 * g.gain:+.1f} points, 95 % interval {100 * g.low:+.1f} to {100 * g.high:+.1f}"
-                accuracies = f"{100 * g.robust:.1f} % and {100 * g.plain:.1f} % of {g.rows} rows"
-                lines.append(f"  {where}: {accuracies} ({interval})")
-        if self.corrected_gain is None:
-            lines.append("  The labels are too noisy to estimate the accuracy on right labels.")
-        verdicts = {
-            "helped": f"{self.method} helped.",
-            "hurt": f"{self.method} hurt: use plain training, or look at the flagged labels.",
-            "inconclusive": "Inconclusive: the 95 % interval includes 0. More held-out rows would narrow it.",
-        }
-        lines.append(verdicts[self.verdict])
+        else:
+            lines.append(
+                f"Accuracy of {self.method} and of plain training{' at the same cost' if self.same_cost else ''}:"
+            )
+            for where, g in (
+                ("held-out labels as given", self.held_out_gain),
+                ("corrected for wrong held-out labels (estimate)", self.corrected_gain),
+                ("right labels", self.clean_gain),
+            ):
+                if g is not None:
+                    interval = f"{100 * g.gain:+.1f} points, 95 % interval {100 * g.low:+.1f} to {100 * g.high:+.1f}"
+                    accuracies = f"{100 * g.robust:.1f} % and {100 * g.plain:.1f} % of {g.rows} rows"
+                    lines.append(f"  {where}: {accuracies} ({interval})")
+            if self.corrected_gain is None:
+                lines.append("  The labels are too noisy to estimate the accuracy on right labels.")
+            verdicts = {
+                "helped": f"{self.method} helped.",
+                "hurt": f"{self.method} hurt: use plain training, or look at the flagged labels.",
+                "inconclusive": "Inconclusive: the 95 % interval includes 0. More held-out rows would narrow it.",
+            }
+            lines.append(verdicts[self.verdict])
         if self.selected_checkpoint is not None:
-            lines += self._selected_words()
+            stage, epoch = self.selected_checkpoint["stage"], self.selected_checkpoint["epoch"]
+            lines.append(f"The weights are those of stage {stage!r}, epoch {epoch}: held-out labels prefer them.")
+        if self.retraining is not None:
+            lines.append(str(self.retraining))
         return "\n".join(lines)
-
-    def _selected_words(self) -> list[str]:
-        if self.selected_checkpoint is None:
-            return []
-        stage, epoch = self.selected_checkpoint["stage"], self.selected_checkpoint["epoch"]
-        return [f"The weights are those of stage {stage!r}, epoch {epoch}: held-out labels prefer them."]

@@ -1,4 +1,4 @@
-"""Whatever a user calls rows (a file, a folder, a frame, texts, pictures, arrays), with labels, as one `Table`."""
+"""Whatever a user calls rows (a file, a folder, a frame, texts, images, arrays), with labels, as one `Table`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def read_rows(
     """The rows and their labels, checked. At least two classes need a label, unless `classes` are given.
 
     rows: a table file, a folder CLASS/name.jpg or an .npz file by path; a frame or a dict of columns; a list, array or
-        series of texts or of paths of pictures; numbers [n, d]; images uint8 [n, h, w], [n, h, w, c] or [n, c, h, w].
+        series of texts or of paths of images; numbers [n, d]; images uint8 [n, h, w], [n, h, w, c] or [n, c, h, w].
     labels: the name of a column, or one label per row. Folders and .npz files bring their own.
     unlabeled: the label that marks rows without one; "" stands for missing values.
     classes: those of a classifier, so that labels get its numbers.
@@ -65,8 +65,18 @@ def read_rows(
     return table
 
 
+def read_test_rows(rows: Any, labels: Any, table: Table, **options: Any) -> Table:
+    """Further rows with right labels, read as those of `table` were: the same classes and columns."""
+    is_path = isinstance(rows, str) or hasattr(rows, "__fspath__")
+    if labels is None and not is_path and not data.is_frame(rows):
+        raise UserError("the test rows have no labels, expected test_labels: one label per row")
+    if table.columns is not None and (is_path or data.is_frame(rows)):
+        options["features"] = list(table.columns)  # by name: a column of few rows may look like row numbers
+    return read_rows(rows, labels, classes=table.classes, **options)
+
+
 def unlabeled_rows(rows: Any, encoder: Any = None) -> Table:
-    """Texts, pictures or arrays as a table without labels."""
+    """Texts, images or arrays as a table without labels."""
     entries = data.entries(rows, SOURCE)
     if entries is not None:
         return data.entry_table(entries, data.kind_of_entries(entries, encoder, SOURCE), SOURCE)
@@ -76,6 +86,8 @@ def unlabeled_rows(rows: Any, encoder: Any = None) -> Table:
 
 def _with_labels(table: Table, labels: Any, unlabeled: str | None, classes: tuple[str, ...] | None) -> Table:
     values = labels.detach().cpu().numpy() if isinstance(labels, torch.Tensor) else labels
+    if not hasattr(values, "__iter__") or getattr(values, "ndim", 1) == 0:
+        raise UserError(f"labels is {values!r}, expected a column's name, or one label per row")
     given: Sequence[Any] = values.tolist() if hasattr(values, "tolist") else list(values)
     if len(given) != len(table):
         raise UserError(f"{len(given)} labels for {len(table)} rows, expected one each")

@@ -17,9 +17,10 @@ from pars.data import Labels, Table
 from pars.encode import EncoderName
 from pars.engine import resend_interrupt
 from pars.errors import UserError
-from pars.fitting.pipeline import FitSettings, Log, fit_table
+from pars.fitting.pipeline import Log, fit_table
 from pars.fitting.result import FitResult
 from pars.fitting.rows import read_rows
+from pars.fitting.settings import FitSettings
 
 
 def flip_labels(labels: Labels, n_classes: int, share: float, seed: int) -> Labels:

@@ -5,6 +5,7 @@ A name of `pars.classic` is fitted without a network and without those settings.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,11 +17,13 @@ from pars import audit, autoconfig, data, run
 from pars.audit import AuditReport
 from pars.autoconfig import NetworkFactory, Progress
 from pars.classic import CLASSIC, ClassicFit, fit_classic
-from pars.data import Dataset
+from pars.data import Dataset, Table
 from pars.engine import network_cost
-from pars.errors import UserError
+from pars.errors import SimplerModelWarning, UserError
+from pars.fitting.simpler import LINEAR, better_linear
+from pars.methods import by_name
 from pars.models import build_model
-from pars.run import RunConfig, Trained, TrainingData
+from pars.run import RunConfig, Trained, TrainingData, toml
 
 
 def no_progress() -> None:
@@ -79,6 +82,7 @@ def train_dataset(
     progress: Progress = no_progress,
 ) -> Training | ClassicTraining:
     """Choose settings for a data set (`autoconfig`) and train in memory. `params`: see `autoconfig.DEFAULTS`."""
+    check_method(params["method"])
     if params["method"] in CLASSIC:
         return _fit_without_network(dataset, params, seed)
     config, trials, loaded = choose_config(dataset, params, seed, network=network, progress=progress)
@@ -89,7 +93,33 @@ def train_dataset(
     trained = run.train_or_resume(
         config, dataset=loaded, networks=networks, callback=progress(), title=params["method"]
     )
-    return Training(dataset, trained, trials, loaded)
+    training = Training(dataset, trained, trials, loaded)
+    if is_automatic(params) and (found := better_linear(trained, dataset, loaded)) is not None:
+        warnings.warn(found, SimplerModelWarning, stacklevel=4)
+        return ClassicTraining(dataset, fit_classic(LINEAR, dataset, seed=seed, held_out=loaded.held_out))
+    return training
+
+
+def is_automatic(params: Mapping[str, Any]) -> bool:
+    """Whether the user left it to us which network is trained and which of its checkpoints is returned."""
+    return all(isinstance(params[name], str) and params[name] == "auto" for name in ("network", "select"))
+
+
+def check_method(method: object) -> None:
+    if not isinstance(method, str):
+        raise UserError(f"method is {method!r}, expected a name of `pars methods`")
+    if method not in CLASSIC:
+        by_name(method)  # says which there are
+
+
+def check_request(method: object, network: object, device: Any, table: Table) -> None:
+    """Refuse, before anything is written, what no training of these rows could use."""
+    check_method(method)
+    toml.conforming(RunConfig(device=device))
+    if network != "auto" and method in CLASSIC:
+        raise UserError(f"network is {network!r}, but {method} has no network: expected 'auto'")
+    if network != "auto" and table.kind in ("text", "columns"):
+        raise UserError(f"network is {network!r}, which trains on images, but {table.source} has none")
 
 
 def _fit_without_network(dataset: Dataset, params: Mapping[str, Any], seed: int) -> ClassicTraining:

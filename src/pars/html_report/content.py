@@ -68,11 +68,12 @@ def _fit_page(fit: Path, top: int | None) -> Page:
     page = Page(
         title=title,
         subtitle=f"{method} compared with plain training" + ("" if classic else " at the same cost"),
-        cards=[*_help_card(result), *_audit_cards(found, robust)],
+        cards=[*_help_card(result), *_review_card(result), *_audit_cards(found, robust)],
         facts=fit_facts(fit, job, robust, found, result),
         helped=helped,
         verdict=verdict,
         gains=gains,
+        review=_review_words(result),
         curves=fit_curves(method, robust, plain),
         settings=[("fit", pairs(job)), *([] if robust is None else settings(robust.config))],
         commands=[printed(shlex.join([*fit_command(fit), "--out", str(fit)]), 1000)],
@@ -170,6 +171,38 @@ def _help_card(result: Mapping[str, Any]) -> list[Card]:
         f"95 % interval {100 * judged['low']:+.1f} to {100 * judged['high']:+.1f}"
     )
     return [Card("Did it help?", words.get(verdict, verdict), detail, tones.get(verdict, ""))]
+
+
+def _review_card(result: Mapping[str, Any]) -> list[Card]:
+    found = result.get("retraining")
+    if not isinstance(found, dict) or found["verdict"] is None:
+        return []
+    tones = {"better": ("yes", "good"), "worse": ("no", "bad")}
+    value, tone = tones.get(found["verdict"], ("inconclusive", ""))
+    return [Card("Did your review help?", value, f"{_review_change(found)} against the labels before", tone)]
+
+
+def _review_words(result: Mapping[str, Any]) -> list[str]:
+    found = result.get("retraining")
+    if not isinstance(found, dict):
+        return []
+    counts = (
+        f"{found['corrected']} labels corrected, {found['confirmed']} confirmed, {found['dropped']} rows dropped, "
+        f"in a review of {printed(found['reviewed'], 300) or 'another fit'}."
+    )
+    if found["verdict"] is None:
+        return [counts, f"What it changed cannot be judged: {printed(found['reason'], 400)}"]
+    rows = "test rows" if found["judged_by"] == "test" else "rows with right labels that were not trained on"
+    return [
+        counts,
+        f"Accuracy before and after: {100 * found['before']:.1f} % and {100 * found['after']:.1f} % of "
+        f"{found['rows']} {rows} ({_review_change(found)}).",
+    ]
+
+
+def _review_change(found: Mapping[str, Any]) -> str:
+    interval = f"{100 * found['low']:+.1f} to {100 * found['high']:+.1f}"
+    return f"{100 * found['change']:+.1f} points, 95 % interval {interval}"
 
 
 def _accuracy_card(run: Run, facts: Mapping[str, Any], split: str) -> list[Card]:

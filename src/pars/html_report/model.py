@@ -76,11 +76,12 @@ class Page:
     helped: Figure | None = None
     verdict: str = ""
     gains: Sequence[tuple[str, str, str, str]] = ()  # labels it is judged by, robust, plain, difference
+    review: Sequence[str] = ()  # what a review changed, in sentences
     heat: HeatMap | None = None
     classes: Sequence[ClassRow] = ()
     suspects: Sequence[Suspect] = ()
     flagged: int = 0
-    pictures: bool = False  # suspects are shown as a grid of pictures
+    pictures: bool = False  # suspects are shown as a grid of images
     curves: Sequence[Figure] = ()
     histograms: Sequence[Figure] = ()
     histogram_groups: str = ""

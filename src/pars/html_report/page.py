@@ -16,7 +16,7 @@ from pars.html_report.model import Page
 def write_report(path: str | Path, out: str | Path, *, top: int | None = None) -> Path:
     """Write the report of a folder of `pars fit` or of a run to one HTML file, and return its path.
 
-    The file has everything inside: no script, no font and no picture is fetched. top: suspects to show;
+    The file has everything inside: no script, no font and no image is fetched. top: suspects to show;
     by default the flagged ones, at most 100.
     """
     file = Path(out)

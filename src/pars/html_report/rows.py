@@ -17,7 +17,7 @@ from pars.data import read_image
 from pars.errors import UserError
 
 SIDE = 112  # pixels of a thumbnail's longer side
-SMALL = 48  # up to this many pixels a picture is stored as it is, and the browser enlarges it
+SMALL = 48  # up to this many pixels an image is stored as it is, and the browser enlarges it
 MOST_TEXT = 400  # characters
 MOST_CELLS = 12
 
@@ -29,7 +29,7 @@ class ShownRow:
     image: str | None = None
     text: str | None = None
     record: tuple[tuple[str, str], ...] | None = None
-    pixelated: bool = False  # a small picture that the browser enlarges
+    pixelated: bool = False  # a small image that the browser enlarges
     note: str = ""  # what went wrong, or a file name
 
 
@@ -37,7 +37,7 @@ class ShownRow:
 class Rows:
     """The rows of a data set as people know them.
 
-    kind: what `shown` gives of them. values: texts, paths of pictures, or pixels [n, C, H, W].
+    kind: what `shown` gives of them. values: texts, paths of images, or pixels [n, C, H, W].
     columns: the cells of table rows by column.
     """
 
@@ -50,7 +50,7 @@ class Rows:
         return self.kind in ("image", "pixels")
 
     def shown(self, row: int) -> ShownRow:
-        """What a row looks like; a picture that cannot be read is named, not fatal."""
+        """What a row looks like; an image that cannot be read is named, not fatal."""
         if self.kind == "columns" and self.columns is not None:
             cells = [(name, printed(values[row], 60)) for name, values in self.columns.items()]
             return ShownRow(record=tuple((printed(name, 40), value) for name, value in cells[:MOST_CELLS]))
@@ -73,7 +73,7 @@ def _picture(pixels: npt.NDArray[np.uint8], note: str = "") -> ShownRow:
 
 
 def thumbnail(pixels: npt.NDArray[np.uint8]) -> tuple[str, bool]:
-    """The picture [C, H, W] as a data: URI, and whether it is so small that the browser should enlarge its pixels."""
+    """The image [C, H, W] as a data: URI, and whether it is so small that the browser should enlarge its pixels."""
     gray = len(pixels) != 3
     image = Image.fromarray(np.ascontiguousarray(pixels[0] if gray else pixels.transpose(1, 2, 0)))
     small = max(image.size) <= SMALL

@@ -39,14 +39,14 @@ ours = partial(Cited, source="ours")
 class Setting:
     """What published hyper-parameters depend on. "small" is everything that nobody has published."""
 
-    data: Literal["small", "cifar10", "cifar100"] = "small"
+    data: Literal["small", "cifar10", "cifar100", "clothing1m"] = "small"
     noise: NoiseConfig = field(default_factory=NoiseConfig)
     robust: str | None = None  # the robust loss that suits the data, where that is not PARS' usual one
     tau: float | None = None  # the confidence of PARS that suits the data, where that is not the paper's
 
     @property
     def n_classes(self) -> int:
-        return 100 if self.data == "cifar100" else 10
+        return {"cifar100": 100, "clothing1m": 14}.get(self.data, 10)
 
     @property
     def rate(self) -> float:

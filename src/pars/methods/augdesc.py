@@ -11,6 +11,8 @@ from pars.methods.dividemix import (
     DIFFERS,
     DivideMix,
     StepView,
+    clothing1m_method,
+    clothing1m_train,
     is_published,
     nearest_rate,
     published_method,
@@ -43,6 +45,18 @@ def published(setting: Setting, *, warm_up_view: StepView = "weak", use_unlabele
     method: dict[str, Cited] = {"use_unlabeled": paper(use_unlabeled), "warm_up_view": paper(warm_up_view)}
     if setting.data == "small":
         return Recipe(AugDesc, method=method)
+    views: dict[str, Cited] = {
+        "analysis_view": code("plain"),
+        "guess_view": paper("weak"),
+        "descent_view": paper("strong"),
+    }
+    if setting.data == "clothing1m":
+        return Recipe(
+            AugDesc,
+            method=method | views | clothing1m_method(),
+            train=clothing1m_train(80),
+            views={"strong": code("autoaugment"), "policy": code("imagenet")},  # its strong warm-up: "cifar10"
+        )
     epochs, drop = schedule(setting, warm_up_view)
     train = published_train(epochs, drop)
     if not is_published(setting):
@@ -50,7 +64,7 @@ def published(setting: Setting, *, warm_up_view: StepView = "weak", use_unlabele
     return Recipe(
         AugDesc,
         method=method
-        | {"analysis_view": code("plain"), "guess_view": paper("weak"), "descent_view": paper("strong")}
+        | views
         | published_method(setting, epochs, ratio=1.0, answered_in=code)
         # The presets do not have it; the code is a fork of DivideMix.
         | {"confidence_penalty": ours(1.0 if setting.asymmetric else 0.0)},

@@ -164,6 +164,8 @@ class DISC(Method):
 def published(setting: Setting) -> Recipe:
     if setting.data == "small":
         return Recipe(DISC, method={"m": code(0.95), "reference_epochs": code(200)})
+    if setting.data == "clothing1m":
+        return published_clothing1m()
     instance, many_wrong = setting.noise.kind == "instance", setting.rate >= 0.6
     asymmetric = setting.asymmetric and not instance
     adam: dict[str, Cited] = {
@@ -199,6 +201,23 @@ def published(setting: Setting) -> Recipe:
             "flavor": ours("fixed"),
             "operations": code(2),
             "magnitude": code(10 if setting.data == "cifar100" else 5),
+        },
+    )
+
+
+def published_clothing1m() -> Recipe:
+    return Recipe(
+        DISC,
+        method={"m": code(0.95), "warm_up": code(10), "reference_epochs": code(100)},
+        train={
+            "epochs": code(100),
+            "batch_size": code(32),
+            "lr": code(0.01),
+            "momentum": code(0.0),
+            "weight_decay": code(5e-4),
+            "schedule": code("steps"),
+            "milestones": code((50 / 100, 80 / 100)),
+            "gamma": code(0.1),
         },
     )
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from pars.lazy import F, torch
 from pars.losses import cross_entropy, reduce
-from pars.method_api import Batch, Draw, Entry, Losses, Method, Recipe, Setting, Stage, State, Step, Task, code
+from pars.method_api import Batch, Draw, Entry, Losses, Method, Recipe, Setting, Stage, State, Step, Task, code, ours
 from pars.methods.elr import early_learning
 from pars.methods.parts.mixing import draw_mix
+from pars.methods.parts.ramps import sigmoid_ramp
 from pars.methods.parts.targets import one_hot
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ class ELRPlus(Method):
         losses = {f"ce_{number}": reduce.mean(cross_entropy(logits, labels))}
         if self.weight:
             p = logits.float().softmax(dim=1).clamp(self.floor, 1 - self.floor)
-            losses[f"elr_{number}"] = self.weight * self.growth(step) * reduce.mean(early_learning(q, p))
+            weight = self.weight * sigmoid_ramp(step.progress, self.ramp)
+            losses[f"elr_{number}"] = weight * reduce.mean(early_learning(q, p))
         return losses
 
     def update_targets(self, targets: Tensor, batch: Batch, logits: Tensor) -> Tensor:
@@ -78,10 +79,6 @@ class ELRPlus(Method):
         targets[batch.rows] = t
         return t
 
-    def growth(self, step: Step) -> float:
-        u = min(1.0, step.progress / self.ramp) if self.ramp else 1.0
-        return math.exp(-5 * (1 - u) ** 2)
-
     def evidence(self, state: State) -> Mapping[str, Tensor]:
         return {"targets": (state["targets_1"] + state["targets_2"]) / 2}
 
@@ -89,6 +86,8 @@ class ELRPlus(Method):
 def published(setting: Setting) -> Recipe:
     if setting.data == "small":
         return Recipe(ELRPlus)
+    if setting.data == "clothing1m":
+        return published_clothing1m()
     hundred = setting.data == "cifar100"
     epochs, drop = (250, 200) if hundred else (200, 150)
     beta, weight = (0.9, 7.0) if hundred else (0.9, 1.0) if setting.asymmetric else (0.7, 3.0)
@@ -113,6 +112,26 @@ def published(setting: Setting) -> Recipe:
             "gamma": code(0.1),
             "ema": code(0.997),
             "ema_growth": code(ramp),
+        },
+    )
+
+
+def published_clothing1m() -> Recipe:
+    return Recipe(
+        ELRPlus,
+        method={"beta": code(0.7), "weight": code(3.0), "ramp": code(0.0), "weigh_labels": code(False)},
+        train={
+            "epochs": code(15),
+            "steps_per_epoch": code(3000),
+            "batch_size": code(64),
+            "lr": code(0.002),
+            "momentum": code(0.9),
+            "weight_decay": code(1e-3),
+            "schedule": code("steps"),
+            "milestones": code((7 / 15,)),
+            "gamma": code(0.1),
+            "ema": code(0.9999),
+            "ema_ramp": ours(True),  # published: at most 1 - 1/(t + 1)
         },
     )
 

@@ -22,10 +22,12 @@ from pars.method_api import (
     Step,
     Task,
     batch_statistics,
+    code,
     epochs_of,
     ours,
     third_party,
 )
+from pars.methods.parts.ramps import sigmoid_ramp
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -89,8 +91,8 @@ class MLNT(Method):
         if self.eta and step.stage_progress >= self.start:
             teacher = step.net.teacher(step.batch.weak).float().softmax(dim=1)
             step.record_selection("agrees", step.batch, logits, teacher.argmax(dim=1) == step.batch.labels)
-            u = min(1.0, step.stage_progress / self.ramp) if self.ramp else 1.0
-            losses["meta"] = self.eta * math.exp(-5 * (1 - u) ** 2) * self.disagreement(step, teacher)
+            weight = self.eta * sigmoid_ramp(step.stage_progress, self.ramp)
+            losses["meta"] = weight * self.disagreement(step, teacher)
         return losses
 
     def disagreement(self, step: Step, teacher: Tensor) -> Tensor:
@@ -209,6 +211,8 @@ def published(setting: Setting) -> Recipe:
     """
     if setting.data == "small":
         return Recipe(MLNT, method={"eta": ours(20.0)})
+    if setting.data == "clothing1m":
+        return published_clothing1m()
     pretrain, meta = 20, 120
     return Recipe(
         MLNT,
@@ -232,6 +236,34 @@ def published(setting: Setting) -> Recipe:
             "gamma": third_party(0.1),
             "ema": third_party(0.999),
             "ema_ramp": ours(True),  # published: 0.99 for 20 epochs; the ramp is there after 2, at 0.999 after 23
+        },
+    )
+
+
+def published_clothing1m() -> Recipe:
+    """One epoch, after three of cross-entropy; the paper's further iterations are not run."""
+    pretrain, steps = 3, 1_000_000 // 32
+    return Recipe(
+        MLNT,
+        method={
+            "a": code(0.02),
+            "M": code(10),
+            "rho": code(0.5),
+            "eta": code(1.0),
+            "neighbors": code(10),
+            "start": code(500 / steps),
+            "ramp": code(2000 / steps),
+            "pretrain": code(pretrain),
+        },
+        train={
+            "epochs": code(pretrain + 1),
+            "lr": code(8e-4),
+            "momentum": code(0.9),
+            "weight_decay": code(1e-3),
+            "batch_size": code(32),
+            "steps_per_epoch": code(steps),
+            "ema": code(0.999),
+            "ema_ramp": ours(True),
         },
     )
 

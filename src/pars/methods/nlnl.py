@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 from pars.losses import negative_learning
@@ -21,7 +20,6 @@ from pars.method_api import (
     Step,
     Task,
     code,
-    epochs_of,
 )
 from pars.methods.parts import prediction_history, selected_labels
 from pars.methods.parts.targets import complement_counts
@@ -53,15 +51,11 @@ class NLNL(Method):
         super().__post_init__()
         self.require_reference()
         self.require(1 <= self.history <= 1000, "history", "a whole number from 1 to 1000")
-        self.require(self.ln_neg is None or 1 <= self.ln_neg <= 1000, "ln_neg", "a number of draws from 1 to 1000")
         self.require_shares("gamma")
-        right = len(self.lengths) == 5 and min(self.lengths) >= 0 and 0 < sum(self.lengths) < float("inf")
-        self.require(right, "lengths", "five numbers of at least 0, not all 0")
-        self.require(self.lr2 is None or 0 < self.lr2 <= 1e6, "lr2", "a learning rate above 0")
+        selected_labels.check_settings(self, ln_neg=self.ln_neg, lengths=self.lengths, stages=5, lr2=self.lr2)
 
     def stages(self, task: Task) -> tuple[Stage, ...]:
-        ends = [epochs_of(end / sum(self.lengths), task.epochs, name="lengths") for end in accumulate(self.lengths)]
-        nl, sel_nl, sel_pl, first, second = (end - start for start, end in pairwise([0, *ends]))
+        nl, sel_nl, sel_pl, first, second = selected_labels.split_epochs(self.lengths, task.epochs)
 
         def select_above_chance(epoch: Epoch) -> None:
             selected_labels.select_labels(epoch, 1 / epoch.n_classes)

@@ -163,10 +163,7 @@ def _set_bias(epoch: Epoch, logits: Tensor) -> None:
 
 
 def published(setting: Setting, layer: Layer) -> Recipe:
-    """As for CIFAR-100 in the public code, which has no CIFAR-10: there the same.
-
-    Small runs begin with a softer θ after a shorter pre-training: as labels are memorized, θ becomes the identity.
-    """
+    """As for CIFAR-100 in the public code, which has no CIFAR-10: there the same."""
     if setting.data == "small":
         return Recipe(NoiseAdaptation, method={"layer": paper(layer)})  # chosen by held-out labels: small_settings.py
     cite = code if setting.data == "cifar100" else ours

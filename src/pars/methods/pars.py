@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from pars.lazy import torch
 from pars.losses import class_balance, reduce
 from pars.method_api import Batch, Entry, Epoch, Losses, Recipe, Setting, Stage, State, Step, Task, ours
-from pars.methods.pars_paper import ABOUT, PARSPaper, warm_up_length
+from pars.methods.pars_paper import ABOUT, PARSPaper, warm_up_length, weights_of_paper
 from pars.methods.parts import pseudo_label_trust
 from pars.methods.supervised import robust_loss
 
@@ -140,7 +140,7 @@ class PARS(PARSPaper):
 
 def stabilized(setting: Setting) -> Recipe:
     tau = {} if setting.tau is None else {"tau": ours(setting.tau)}
-    return Recipe(PARS, method=robust_loss(setting) | warm_up_length(setting) | tau)
+    return Recipe(PARS, method=robust_loss(setting) | warm_up_length(setting) | weights_of_paper(setting) | tau)
 
 
 ENTRIES = (

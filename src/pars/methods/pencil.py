@@ -130,6 +130,8 @@ class PENCIL(Method):
 def published(setting: Setting) -> Recipe:
     if setting.data == "small":
         return Recipe(PENCIL, method={"lambda_labels": third_party(300.0), "reference_epochs": code(320)})
+    if setting.data == "clothing1m":
+        return published_clothing1m()
     if setting.data == "cifar100":
         lr, method = third_party(0.35), {"alpha": 0.1, "beta": 0.4, "lambda_labels": 1000.0}
     elif setting.noise.is_none:
@@ -150,6 +152,28 @@ def published(setting: Setting) -> Recipe:
             "schedule": code("constant"),
             "weight_decay": code(1e-4),
             "batch_size": code(128),
+        },
+    )
+
+
+def published_clothing1m() -> Recipe:
+    return Recipe(
+        PENCIL,
+        method={
+            "alpha": third_party(0.08),
+            "beta": third_party(0.8),
+            "lambda_labels": third_party(3000.0),
+            "lr2": third_party(5e-4),
+            "stage1": third_party(5),
+            "stage2": third_party(15),
+            "reference_epochs": third_party(25),
+        },
+        train={
+            "epochs": third_party(25),
+            "lr": third_party(1.6e-3),
+            "schedule": third_party("constant"),
+            "weight_decay": third_party(1e-3),
+            "batch_size": third_party(32),
         },
     )
 

@@ -32,6 +32,7 @@ from pars.method_api import (
 from pars.methods.parts.class_balance import has_several_classes
 from pars.methods.parts.label_guessing import guess_labels
 from pars.methods.parts.mixing import mixmatch
+from pars.methods.parts.ramps import linear_ramp
 from pars.methods.parts.targets import mean_softmax, one_hot
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class PES(Method):
             guesses,
             alpha=self.alpha if step.progress < 0.5 else self.late_alpha,
         )
-        weight = self.lambda_u * min(1.0, step.stage_progress / self.ramp if self.ramp else 1.0)
+        weight = self.lambda_u * linear_ramp(step.stage_progress, self.ramp)
         return {
             "confident": matched.cross_entropy(step.state["class_weights"]),
             "guessed": weight * matched.squared_error(),
@@ -215,6 +216,8 @@ def guess_weight(setting: Setting) -> Cited:
 def published_cs(setting: Setting) -> Recipe:
     if setting.data == "small":
         return Recipe(PES, method={"semi": ours(False)})
+    if setting.data == "clothing1m":
+        return published_clothing1m()
     return Recipe(
         PES,
         method={
@@ -237,6 +240,20 @@ def published_cs(setting: Setting) -> Recipe:
     )
 
 
+def published_clothing1m() -> Recipe:
+    """Its code trains two networks, of which this is one."""
+    return Recipe(
+        PES,
+        method={"semi": code(False), "T1": code(3), "T2": code(7), "refine_lr": code(5e-6), "frozen_head": code(True)},
+        train={
+            "epochs": code(5 + 7),  # those of the last layer are not counted there
+            "batch_size": code(64),
+            "lr": code(0.005),
+            "weight_decay": code(1e-3),
+        },
+    )
+
+
 ABOUT: dict[str, Any] = {
     "authors": "Bai et al.",
     "year": 2021,
@@ -248,6 +265,7 @@ ENTRIES = (
         title="Progressive Early Stopping, semi-supervised",
         summary="stops early, trains a fresh last layer briefly, then MixMatch with the rows whose label is predicted",
         cost=3.0,
+        needs=("hidden layers",),
         recipe=published,
         tuned={"T1_share": (0.05, 0.1, 0.3), "lambda_u": (5.0, 15.0, 75.0)},
         differs=(
@@ -261,6 +279,7 @@ ENTRIES = (
         title="Progressive Early Stopping, confident samples",
         summary="PES without MixMatch: cross-entropy on the rows whose label is predicted",
         cost=1 + 2 / 3,
+        needs=("hidden layers",),
         recipe=published_cs,
         differs=(
             "the last layer alone is refined, not first a ResNet's last block; no rows are held out to choose an epoch"

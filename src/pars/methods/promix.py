@@ -36,6 +36,7 @@ from pars.method_api import (
 )
 from pars.methods.parts.class_balance import smallest_of_each_class
 from pars.methods.parts.mixing import Mix, draw_mix
+from pars.methods.parts.ramps import linear_ramp
 from pars.methods.parts.small_loss import ROUNDING, small_loss_mask
 from pars.methods.parts.targets import entropy, one_hot, sharpen
 
@@ -175,7 +176,7 @@ class ProMix(Method):
 
         heads: logits of the weak and strong views, of the first and the second head.
         """
-        ramp = min(1.0, step.progress / self.ramp) if self.ramp else 1.0
+        ramp = linear_ramp(step.progress, self.ramp)
         bias = self.alpha_debias * prior.log()
         mixed = self.mixed_losses(step, net, trusted, targets, bias)
         losses = {}
@@ -223,7 +224,7 @@ class ProMix(Method):
         self, step: Step, logits: Tensor, pseudo: list[Tensor], unreliable: Tensor, prior: Tensor
     ) -> Tensor:
         """Soft cross-entropy of the second head towards the first one's debiased predictions, weak and strong views."""
-        ramp = min(1.0, step.progress / self.ramp) if self.ramp else 1.0
+        ramp = linear_ramp(step.progress, self.ramp)
         targets = sharpen((logits.detach().float() - self.alpha_pseudo * prior.log()).softmax(dim=1), self.T)
         weak, strong = (
             reduce.mean(cross_entropy(each.float() + self.alpha_debias * prior.log(), targets), unreliable)

@@ -117,7 +117,7 @@ def published_plus(setting: Setting) -> Recipe:
 
 def noise_vectors(setting: Setting) -> dict[str, Cited]:
     sigma = {"sigma": code(1e-8)}
-    if setting.data == "cifar10":
+    if setting.data != "cifar100":
         # No code has a recipe of its own for asymmetric noise here: third parties train everything at 10.
         of_v = recall(100.0) if setting.noise.kind == "asymmetric" else third_party(10.0)
         return sigma | {"lr_u": third_party(10.0), "lr_v": of_v}
@@ -126,7 +126,7 @@ def noise_vectors(setting: Setting) -> dict[str, Cited]:
 
 
 def common(setting: Setting) -> dict[str, Cited]:
-    decay = third_party(5e-4) if setting.data == "cifar10" else code(1e-3)
+    decay = code(1e-3) if setting.data == "cifar100" else third_party(5e-4)
     return {"lr": code(0.02), "weight_decay": decay, "batch_size": code(128)}
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pars.lazy import F, nn, torch
 from pars.losses import cross_entropy, reduce
 from pars.method_api import (
+    Cited,
     Draw,
     Entry,
     Epoch,
@@ -137,6 +138,8 @@ def published(setting: Setting, lambda_fc: float = 0.0) -> Recipe:
     weight = {"lambda_fc": code(lambda_fc)}
     if setting.data == "small":
         return Recipe(SSR, method=weight)
+    if setting.data == "clothing1m":
+        return published_clothing1m(weight["lambda_fc"])
     many_wrong = setting.noise.kind == "symmetric" and setting.rate >= 0.5
     hundred = setting.data == "cifar100"
     lower = (readme if hundred else recall)(0.8)
@@ -153,6 +156,25 @@ def published(setting: Setting, lambda_fc: float = 0.0) -> Recipe:
             "floor": code(1 / 50),
         },
         views={"strong": code("autoaugment"), "policy": code("cifar10")},
+    )
+
+
+def published_clothing1m(weight: Cited) -> Recipe:
+    """Published for SSR+. Its code leaves out the class prior here, by a wrong argument: not repeated."""
+    return Recipe(
+        SSR,
+        method={"theta_r": code(0.99), "theta_s": code(1.0), "lambda_fc": weight, "alpha": code(0.5)},
+        train={
+            "epochs": code(150),
+            "steps_per_epoch": code(1000),
+            "batch_size": code(32),
+            "lr": code(0.002),
+            "weight_decay": code(1e-3),
+            "schedule": code("steps"),
+            "milestones": code((50 / 150, 100 / 150)),
+            "gamma": code(0.1),
+        },
+        views={"strong": code("autoaugment"), "policy": code("imagenet")},
     )
 
 

@@ -15,11 +15,13 @@ from pars.method_api import (
     Stage,
     Step,
     Task,
+    code,
     ours,
     paper,
     recall,
     third_party,
 )
+from pars.methods.pars_paper import robust_loss_of_paper
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +51,10 @@ def with_ce_of_table_1(setting: Setting) -> Recipe:
     method = {"loss": paper("ce")}
     if setting.data == "small":
         return Recipe(Supervised, method=method)
+    if setting.data == "clothing1m":  # the baseline in Li et al. 2019's code
+        short = {"epochs": code(3), "milestones": code((2 / 3,)), "lr": code(8e-4), "batch_size": code(32)}
+        steps = {"schedule": code("steps"), "gamma": code(0.1), "weight_decay": code(1e-3)}
+        return Recipe(Supervised, method=method, train=short | steps)
     return Recipe(
         Supervised,
         method=method,
@@ -70,10 +76,10 @@ def with_warm_up_loss(setting: Setting) -> Recipe:
 
 
 def robust_loss(setting: Setting) -> dict[str, Cited]:
-    """RL of eq. wu: NCE+MAE, weighted 10 to 1 with 100 classes; or the one that suits the data better."""
+    """RL of eq. wu, or the loss that suits the data better."""
     if setting.robust is not None:
         return {"robust": ours(setting.robust)}
-    return {"robust": paper("10*nce+mae" if setting.data == "cifar100" else "nce+mae")}
+    return robust_loss_of_paper(setting)
 
 
 ENTRIES = (

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from pars.errors import UserError
 from pars.files import read_arrays
-from pars.run_files import RunFiles, check_files, check_run_format
+from pars.run_files import RunFiles, check_files, check_run_format, read_epochs
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
@@ -140,35 +140,29 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 def _read_object(path: Path, keys: tuple[str, ...]) -> dict[str, Any]:
     """A JSON object with at least these keys."""
-    return _checked_object(_read_text(path), keys, str(path))
-
-
-def _checked_object(text: str, keys: tuple[str, ...], where: str) -> dict[str, Any]:
     try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise UserError(f"{where} is not valid JSON: {error}; the file is damaged") from error
+        value = json.loads(_read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path} is not valid JSON: {error}; the file is damaged") from error
     if not isinstance(value, dict):
-        raise UserError(f"{where} holds {type(value).__name__}, expected an object with {', '.join(keys)}")
-    missing = [key for key in keys if key not in value]
-    if missing:
-        raise UserError(f"{where} lacks {', '.join(missing)}; expected an object with {', '.join(keys)}")
+        raise UserError(f"{path} holds {type(value).__name__}, expected an object with {', '.join(keys)}")
+    _check_keys(value, keys, str(path))
     return value
 
 
+def _check_keys(value: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None:
+    missing = [key for key in keys if key not in value]
+    if missing:
+        raise UserError(f"{where} lacks {', '.join(missing)}; expected an object with {', '.join(keys)}")
+
+
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Return the epochs logged so far.
-
-    A missing file holds no epochs. An incomplete last line, left by a run that was killed, is ignored.
-    """
-    if not path.exists():
-        return []
-    lines = [line for line in _read_text(path).split("\n")[:-1] if line.strip()]
-    return [_checked_epoch(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
+    """Return the epochs logged so far, as `read_epochs` does, with all that is shown of an epoch."""
+    return [_checked_epoch(line, f"{path}, line {number}") for number, line in enumerate(read_epochs(path), 1)]
 
 
-def _checked_epoch(text: str, where: str) -> dict[str, Any]:
-    line = _checked_object(text, EPOCH_KEYS, where)
+def _checked_epoch(line: dict[str, Any], where: str) -> dict[str, Any]:
+    _check_keys(line, EPOCH_KEYS, where)
     for split in ("test", "holdout"):
         accuracies = line.get(split, {"raw": 0.0, "ema": 0.0})
         valid = isinstance(accuracies, dict) and {"raw", "ema"} <= accuracies.keys()

@@ -114,9 +114,14 @@ class DecisionStore:
         self.label: Rows = np.full(self.n, -1, dtype=np.int64)
         self.changed_at: Rows = np.zeros(self.n, dtype=np.int64)
         self.seq = int(self._db.execute("SELECT coalesce(max(seq), 0) FROM action").fetchone()[0])
-        last = "SELECT row, action, label, max(seq) FROM decision GROUP BY row"  # SQLite: of the row with the maximum
-        for row, action, label, seq in self._db.execute(last):
-            self.state[row], self.label[row], self.changed_at[row] = STATES.index(action), label, seq
+        # All decisions in their order, not the last one of each row: the file is in this order, so nothing is sorted.
+        found = self._db.execute("SELECT row, action, label, seq FROM decision ORDER BY seq, row").fetchall()
+        if found:
+            rows, actions, labels, seqs = zip(*found, strict=True)
+            number = {name: state for state, name in enumerate(STATES)}
+            at = np.array(rows, dtype=np.int64)
+            self.state[at] = [number[action] for action in actions]  # of a row that occurs twice, the last one stays
+            self.label[at], self.changed_at[at] = labels, seqs
 
     def close(self) -> None:
         with self._lock:

@@ -17,7 +17,7 @@ from typing import Any
 from pars import report
 from pars.engine import Callback, RunFolder, write_text
 from pars.errors import Diverged, UserError
-from pars.files import PART
+from pars.files import remove_halves
 from pars.run.config import RunConfig
 from pars.run.train import Log, build_trainer, canonical, check_same_configuration, train_or_resume
 from pars.run.training_data import load_training_data
@@ -116,8 +116,7 @@ def write_comparison(
     curves = {each.name: RunFolder(each.out).read_metrics() for each in runs if results[each.name] is not None}
     table = {**about, "runs": [_row(each, results[each.name]) for each in runs]}
     files = [out / "compare.json", out / "curves.csv"]
-    for half in out.glob(f".*{PART}"):  # left by a kill
-        half.unlink(missing_ok=True)
+    remove_halves(out)
     for path, text in zip(files, (json.dumps(table, indent=1) + "\n", _curves_csv(curves)), strict=True):
         write_text(path, text)
     with suppress(report.NothingToPlot):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from dataclasses import asdict, dataclass, replace
@@ -24,6 +22,7 @@ from pars.run import inputs, toml
 from pars.run.config import RunConfig, label_file
 from pars.run.presets import OWN_FILES
 from pars.run_files import VERSION
+from pars.spreadsheet import csv_lines
 
 VIEW_BANK = 1024  # rows that feature views may mix in
 
@@ -82,7 +81,8 @@ def load_training_data(config: RunConfig, dataset: Dataset | None = None) -> Tra
     record = inputs.describe_data(source)
     if config.data.labels is not None:
         found = data.read_checked_labels(expanded(config.data.labels), noisy.labels, loaded.classes)
-        train = replace(train, labels=found.labels, true_labels=found.true_labels(true), checked=found.checked)
+        checked = found.checked if train.checked is None else np.where(found.checked, found.checked, train.checked)
+        train = replace(train, labels=found.labels, true_labels=found.true_labels(true), checked=checked)
         record["train"]["checked_labels_sha256"] = noise.labels_sha256(found.labels)
     with_noise = replace(loaded, train=train)
     data.check_split(with_noise.train, with_noise.n_classes, f"{loaded.name} (training)", training=True)
@@ -104,7 +104,8 @@ def check_own_file(config: RunConfig) -> None:
     """A preset for one's own rows cannot know whose: say so, rather than that its placeholder does not exist."""
     for preset, name in OWN_FILES.items():
         if config.data.name == name and not Path(name).exists():
-            raise UserError(f"data.name is {name}, which is not there: preset {preset} needs --data.name FILE.npz")
+            kind = "FILE.npz" if name.endswith(".npz") else "FOLDER"
+            raise UserError(f"data.name is {name}, which is not there: preset {preset} needs --data.name {kind}")
 
 
 def check_dataset(dataset: Dataset) -> None:
@@ -186,14 +187,11 @@ def first_files(
     # labels.csv: row, given label and (where known) true label, by class name
     train, names = training.data.train, (*training.data.classes, "")  # -1 picks the empty name: unlabeled
     columns = {"given": train.labels} | ({} if train.true_labels is None else {"true": train.true_labels})
-    labels = io.StringIO()
-    writer = csv.writer(labels, lineterminator="\n")
-    writer.writerow(["row", *columns])
-    for row, numbers in enumerate(zip(*(column.tolist() for column in columns.values()), strict=True)):
-        writer.writerow([row, *(names[number] for number in numbers)])
+    rows = enumerate(zip(*(column.tolist() for column in columns.values()), strict=True))
+    labels = csv_lines([("row", *columns), *((row, *(names[k] for k in numbers)) for row, numbers in rows)])
     return {
         folder.inputs: json.dumps(began_with, indent=2) + "\n",
         folder.noise: json.dumps(asdict(training.noise)) + "\n",
-        folder.labels: labels.getvalue(),
+        folder.labels: "".join(labels),
         folder.config: tomli_w.dumps(settings),
     }

@@ -9,7 +9,8 @@ from numpy.testing import assert_allclose
 
 from methods.by_hand import random, random_classes
 from methods.reference import softmax
-from pars.methods.parts.label_guessing import guess_labels, refine_labels
+from pars.method_api import Network
+from pars.methods.parts.label_guessing import co_guess, guess_labels, refine_labels
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 0.2])
@@ -35,3 +36,20 @@ def test_a_guess_is_the_sharpened_mean_over_views_and_networks() -> None:
     for i in range(5):
         p = np.mean([softmax(each[i].double().numpy()) for each in four], axis=0)
         assert_allclose(found[i], p**2 / (p**2).sum(), rtol=1e-4)
+
+
+def test_for_a_co_guess_a_network_normalizes_by_the_batch_and_its_peer_by_running_averages() -> None:
+    mean, variance = random(7, 1, 3)[0], random(8, 1, 3)[0].abs() + 0.5
+    norms = [torch.nn.BatchNorm1d(3, affine=False) for _ in range(2)]
+    for norm in norms:
+        norm.load_state_dict({"running_mean": mean, "running_var": variance, "num_batches_tracked": torch.tensor(0)})
+    net, peer = (Network(norm, norm) for norm in norms)
+    views = [random(seed, 6, 3) for seed in range(2)]
+    found = co_guess(net, peer, views, 0.5)
+    arrays = [view.double().numpy() for view in views]
+    logits = [(x - x.mean(0)) / np.sqrt(x.var(0) + 1e-5) for x in arrays]
+    logits += [(x - mean.double().numpy()) / np.sqrt(variance.double().numpy() + 1e-5) for x in arrays]
+    for i in range(6):
+        p = np.mean([softmax(each[i]) for each in logits], axis=0)
+        assert_allclose(found[i], p**2 / (p**2).sum(), rtol=1e-4)
+    assert_allclose(norms[0].state_dict()["running_mean"], mean)

@@ -9,6 +9,7 @@
 | `loss_mixture.py` | two-component mixtures of per-row losses: Gaussian and Beta |
 | `transition.py` | the matrix of label errors: estimated from anchors, and what it implies |
 | `class_balance.py` | class-balanced oversampling, selection and nearest-neighbor votes |
+| `ramps.py` | how the weight of a loss grows |
 | `prediction_history.py` | per-row predictions of earlier epochs: the last ten, or a moving average |
 | `selected_labels.py` | given labels that the network predicts with confidence, and NLNL's semi-supervised finish |
 | `gradient_norm_sampling.py` | rows drawn in proportion to the gradient norm of their loss |

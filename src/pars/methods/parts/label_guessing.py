@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pars.method_api import Network
 from pars.methods.parts.targets import mean_softmax, one_hot, sharpen
 
 if TYPE_CHECKING:
@@ -23,6 +24,14 @@ def refine_labels(labels: Tensor, clean: Tensor, logits: Sequence[Tensor], tempe
     """
     w = clean.float()[:, None]
     return sharpen(w * one_hot(labels, logits[0].shape[1]) + (1 - w) * mean_softmax(*logits), temperature)
+
+
+def co_guess(net: Network, peer: Network, views: Sequence[Tensor], temperature: float) -> Tensor:
+    """Return what both networks guess for unlabeled rows, for `net` to learn. Shapes: views [B, ...] -> [B, K].
+
+    Its own predictions normalize by the batch, as in training; the peer answers as in evaluation.
+    """
+    return guess_labels([f(view) for f in (net.predict, peer.evaluate) for view in views], temperature)
 
 
 def guess_labels(logits: Sequence[Tensor], temperature: float) -> Tensor:

@@ -6,15 +6,38 @@ fresh network on the selected labels, and another on the first one's averaged pr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from pars.lazy import torch
 from pars.losses import cross_entropy, reduce
-from pars.method_api import Epoch, Losses, Stage, State, Step, Task
+from pars.method_api import Epoch, Losses, Method, Stage, State, Step, Task, epochs_of
 from pars.methods.parts import prediction_history
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+def check_settings(
+    method: Method, *, ln_neg: int | None, lengths: Sequence[float], stages: int, lr2: float | None
+) -> None:
+    """Refuse draws, lengths of stages and a learning rate of the finish that cannot be."""
+    number = {3: "three", 5: "five"}[stages]
+    method.require(ln_neg is None or 1 <= ln_neg <= 1000, "ln_neg", "a number of draws from 1 to 1000")
+    right = len(lengths) == stages and min(lengths) >= 0 and 0 < sum(lengths) < float("inf")
+    method.require(right, "lengths", f"{number} numbers of at least 0, not all 0")
+    method.require(lr2 is None or 0 < lr2 <= 1e6, "lr2", "a learning rate above 0")
+
+
+def split_epochs(lengths: Sequence[float], epochs: int) -> list[int]:
+    """Return the epochs of each stage, the lengths being in relation to each other.
+
+    >>> split_epochs((1000, 480, 480), 60)
+    [31, 14, 15]
+    """
+    ends = [epochs_of(end / sum(lengths), epochs, name="lengths") for end in accumulate(lengths)]
+    return [end - start for start, end in pairwise([0, *ends])]
 
 
 def initial_selection(task: Task, *, weigh_classes: bool, history: int = prediction_history.LENGTH) -> State:

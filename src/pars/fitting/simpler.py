@@ -1,0 +1,43 @@
+"""PARS is returned only where a linear model on the same rows is not clearly better: held-out labels decide."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from pars.classic import linear_predictions
+from pars.data import Dataset
+from pars.engine import prefers_earlier
+from pars.methods import PARSPaper
+from pars.run import Trained, TrainingData
+
+LINEAR = "logistic-regression"
+
+
+def better_linear(trained: Trained, dataset: Dataset, loaded: TrainingData) -> str | None:
+    """A sentence with the held-out agreement of both, where logistic regression is clearly better than PARS.
+
+    None where it is not, or where nothing can tell: another method was trained, rows are images, none are held out.
+    Clearly: so many more labels that it is unlikely to be luck, by the rule that compares the stages of a training.
+    """
+    rows = dataset.train
+    judged = loaded.held_out & ~loaded.judging & (rows.labels >= 0)
+    trained_on = ~loaded.held_out & (rows.labels >= 0)
+    if rows.is_image or not isinstance(trained.config.method, PARSPaper) or not judged.any():
+        return None
+    if len(np.unique(rows.labels[trained_on])) < 2:
+        return None
+    expected = rows.labels[judged]
+    linear = linear_predictions(dataset, trained_on, judged) == expected
+    classifier = trained.classifier()
+    d = len(classifier.mean)
+    plain = replace(classifier, mean=(0.0,) * d, std=(1.0,) * d)  # of rows that are standardized already
+    own = plain.predict_proba(loaded.data.train.inputs[judged]).argmax(dim=1).numpy() == expected
+    if not prefers_earlier(torch.from_numpy(linear), torch.from_numpy(own), "best-stage"):
+        return None
+    return (
+        f"logistic regression predicts {100 * linear.mean():.1f} % of {len(expected)} held-out labels, PARS "
+        f"{100 * own.mean():.1f} %: logistic regression is returned"
+    )
