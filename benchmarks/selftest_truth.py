@@ -25,7 +25,7 @@ from sklearn.metrics import roc_auc_score
 sys.path.append(str(Path(__file__).parents[1]))
 from benchmarks.audit_cases import flipped
 from pars import data
-from pars.fitting.pipeline import FitSettings, fit_table
+from pars.fitting import FitSettings, fit_table
 from pars.fitting.rows import read_rows
 from pars.fitting.self_test import flip_labels, judge
 
