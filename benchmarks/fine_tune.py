@@ -3,7 +3,7 @@
     python benchmarks/fine_tune.py --root DATA --work FOLDER    # 2 000 CIFAR-10 images at 96 px, 40 % wrong labels
     python benchmarks/fine_tune.py --root DATA --work FOLDER --rows 400 --epochs 2 --rates 0.01
 
-EfficientNet-lite0 with the ImageNet weights of its package. Every method is trained with each learning rate (of the
+EfficientNet-lite0 with the ImageNet weights of its package. Every method is trained with each of `--rates` (of the
 head; the backbone has a fifth of it); a tenth of the given, partly wrong, labels is held out, and the rate with the
 best averaged weights on them at the end is the method's ("chosen"). Runs stay in FOLDER: the same command goes on where
 it was stopped. Appends one line per run to results/fine_tune.jsonl; runs that are there already are skipped.
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--test", type=int, default=1_000)
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--size", type=int, default=96)
-    parser.add_argument("--rates", type=float, nargs="+", default=[0.01, 0.03])
+    parser.add_argument("--rates", type=float, nargs="+", default=[0.01])
     parser.add_argument("--methods", nargs="+", default=["ce", "pars"])
     options = parser.parse_args()
     rows = options.work / f"rows-{options.rows}-{options.test}.npz"

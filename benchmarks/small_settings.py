@@ -35,7 +35,10 @@ DIGITS: dict[str, list[dict[str, Any]]] = {
         *({"ln_neg": draws, "weight": weight} for draws, weight in ((1, 0.01), (1, 0.1), (10, 0.01), (30, 0.01))),
         *({"ln_neg": draws, "nl_share": share} for draws, share in product((10, 30), (0.25, 0.5))),
     ],
-    "elr": [*({"weight": weight} for weight in (3.0, 7.0, 10.0)), {"weight": 3.0, "beta": 0.9}],
+    "elr": [
+        *({"weight": weight} for weight in (3.0, 7.0, 10.0)),
+        *({"weight": weight, "beta": 0.9} for weight in (3.0, 7.0)),
+    ],
 }
 FEATURES: dict[str, list[dict[str, Any]]] = {
     "elr": [{"weight": weight, "beta": beta} for weight, beta in ((3.0, 0.7), (7.0, 0.7), (3.0, 0.9), (7.0, 0.9))],

@@ -134,3 +134,10 @@ def test_a_lazy_name_may_have_another_name_in_its_module(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, package.__name__, package)
     import_lazily(package.__name__, {"math": "floor as below, ceil"})
     assert (package.below(1.5), package.ceil(1.5)) == (1, 2)
+
+
+def test_a_run_leaves_the_compiler_of_torch_alone(tmp_path: Path) -> None:
+    # Its import takes seconds, and nothing is compiled.
+    code = "from pars.cli import main; assert main(sys.argv[1:]) == 0; assert 'torch._dynamo' not in sys.modules"
+    flags = ["--preset", "digits", "--model.name", "mlp", "--train.epochs", "1", "--out", str(tmp_path / "run")]
+    run_python(f"import sys\n{code}", "train", *flags)

@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression as Sklearn
 from sklearn.linear_model import LogisticRegressionCV
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
+import pars
 from pars.classic.logistic_regression import LogisticRegression
 from pars.errors import UserError
 
@@ -89,3 +90,12 @@ def test_impossible_settings_are_refused(wrong: dict[str, object], message: str)
 def test_rows_of_different_classes_only_cannot_be_left_out() -> None:
     with pytest.raises(UserError, match="needs a class with two labeled rows"):
         LogisticRegression().fit(np.eye(3), np.arange(3), 3, seed=0)
+
+
+@pytest.mark.parametrize("n", [60, 120])
+def test_few_rows_of_classes_that_lie_apart_are_told_apart(n: int) -> None:
+    """Of few rows, accuracy goes up and down with penalties that are too strong: the search must not stop there."""
+    rng, y = np.random.default_rng(0), np.arange(n) % 2
+    x = np.array([[2 * label + rng.random(), rng.random()] for label in y])
+    result = pars.fit(x, y, method="logistic-regression", baseline=False)
+    assert result.predict_proba(x)[np.arange(n), y].mean() > 0.9

@@ -16,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from engine.helpers import SHORT, make_trainer
 from pars.engine import TrainConfig
-from pars.engine.optimizer import Muon, hidden_weights, learning_rate, orthogonal, orthogonal_flop, update_flop
+from pars.engine.optimizer import SGD, Muon, hidden_weights, learning_rate, orthogonal, orthogonal_flop, update_flop
 from pars.errors import UserError
 from pars.methods import Supervised
 from pars.models import ModelConfig, build_model
@@ -124,6 +124,30 @@ def test_everything_else_moves_as_by_sgd(nesterov: bool) -> None:
         reference.step()
     for (name, p), q in zip(ours.named_parameters(), theirs.parameters(), strict=True):
         assert torch.allclose(p, q, atol=1e-6) == (name not in hidden), name
+
+
+@pytest.mark.parametrize(
+    ("momentum", "weight_decay", "nesterov"),
+    [(0.9, 0.01, True), (0.9, 0.01, False), (0.9, 0.0, True), (0.0, 0.01, False)],
+)
+def test_sgd_is_that_of_torch_bit_for_bit(momentum: float, weight_decay: float, nesterov: bool) -> None:
+    ours, theirs = network(), network()
+    settings: dict[str, Any] = {"lr": 0.1, "momentum": momentum, "weight_decay": weight_decay, "nesterov": nesterov}
+    step, reference = SGD(ours.parameters(), **settings), torch.optim.SGD(theirs.parameters(), **settings)
+    generator = torch.Generator().manual_seed(1)
+    for number in range(4):
+        for index, (p, q) in enumerate(zip(ours.parameters(), theirs.parameters(), strict=True)):
+            if index == 3 and number != 2:
+                continue  # has a gradient once in a while, as frozen layers have
+            p.grad = torch.randn(p.shape, generator=generator)
+            q.grad = p.grad.clone()
+        for one in (step, reference):
+            one.step()
+            one.zero_grad()
+        if number == 1:  # what was saved is loaded again
+            step.load_state_dict(step.state_dict())
+    for (name, p), q in zip(ours.named_parameters(), theirs.parameters(), strict=True):
+        assert torch.equal(p, q), name
 
 
 def test_weights_without_a_gradient_stay() -> None:

@@ -97,7 +97,7 @@ def test_rescaled_twice_is_rescaled_once(name: str) -> None:
 def test_constants_of_a_short_run() -> None:
     disc, elr, selfie = by_name("disc").at_length(20), by_name("elr").at_length(75), by_name("selfie").at_length(100)
     assert isinstance(disc, DISC) and isinstance(elr, ELR) and isinstance(selfie, SELFIE)  # noqa: PT018
-    assert_allclose((disc.m, elr.beta), (0.95**10, 0.7**2))
+    assert_allclose((disc.m, elr.beta), (0.95**10, 0.9**2))
     assert selfie.q == 5
     pencil = by_name("pencil").at_length(64)
     assert isinstance(pencil, PENCIL)

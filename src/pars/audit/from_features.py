@@ -28,9 +28,10 @@ TEMPERATURE = 0.1  # of the regression's answers, before calibration
 def from_features(X: npt.ArrayLike, y: npt.ArrayLike, *, classes: Sequence[str] | None = None) -> AuditReport:
     """Return which labels are wrong, from features [n, d] and labels [n], without training a network.
 
-    Ridge regression predicts each row from all others in closed form. It is fitted twice: to the given labels, and to
-    their posterior after the first fit. The votes of the nearest neighbors are mixed in as far as they make the given
-    labels more likely. What it gives up is what a network learns beyond a linear model of these features.
+    Ridge regression predicts each row from all others in closed form. It is fitted twice, to the given labels and to
+    their posterior after the first fit, and both answers count. The votes of the nearest neighbors are mixed in as far
+    as they make the given labels more likely. What it gives up is what a network learns beyond a linear model of these
+    features.
 
     classes: names of the classes; by default the different labels, or 0 to the largest number.
 
@@ -67,7 +68,9 @@ def from_features(X: npt.ArrayLike, y: npt.ArrayLike, *, classes: Sequence[str] 
     posterior = fit_posterior(log_probabilities(first), given)
     clean = posterior.clean(slice(None))
     second = regression.probabilities(posterior.given_labels(clean, slice(None)))
-    p = _mixed(second, votes, given)
+    # Their geometric mean: the second is better where wrong labels follow the class, the first where they are random.
+    p = np.sqrt(first * _mixed(second, votes, given))
+    p /= p.sum(axis=1, keepdims=True)
     return score(p, y, classes=classes, neighbors=votes, scores={"linear": _of_label(linear, given)}, unseen=[first])
 
 

@@ -188,7 +188,8 @@ class AuditReport:
                     shift = (low + high) / 2
                     shifted = 1 / (1 + np.exp(-np.clip(odds + shift, -60, 60)))
                     low, high = (shift, high) if shifted.mean() < rate else (low, shift)
-                ends[end] = float(shifted[:n].mean())
+                expected = float(shifted[:n].sum())
+                ends[end] = (np.floor(expected) if end == 0 else np.ceil(expected)) / n  # whole rows are wrong or not
         precision, recall = here / n if n else float("nan"), here / total if total else 1.0
         return Review(self.suspects[:n], precision, recall, ends[0], ends[1], self)
 

@@ -51,7 +51,9 @@ class LogisticRegression:
                 out_of_fold[C] = p = np.zeros((len(x), n_classes))
                 for path, (_, test) in zip(paths, split, strict=True):
                     p[test] = path.fit(C).predict_proba(x[test])
-                if _is_past_best([_quality(found, labels)[0] for found in out_of_fold.values()], len(x)):
+                accuracies = [_quality(found, labels)[0] for found in out_of_fold.values()]
+                # Below C = 1/n the penalty outweighs the rows: accuracy goes up and down with the intercepts of folds.
+                if C * len(x) >= 1 and _is_past_best(accuracies, len(x)):
                     break
             best = max(out_of_fold, key=lambda C: _quality(out_of_fold[C], labels))
             model = _Path(x, labels, n_classes).fit(best)
@@ -69,7 +71,7 @@ class LogisticRegression:
                 model = path.fit(C)
                 predicted = model.predict_proba(x_judged).argmax(axis=1)
                 found.append((float((predicted == expected).mean()), model, predicted))
-                if _is_past_best([accuracy for accuracy, *_ in found], len(expected)):
+                if C * len(x) >= 1 and _is_past_best([accuracy for accuracy, *_ in found], len(expected)):
                     break
         _, best, predicted = max(found, key=lambda one: one[0])
         return best, predicted
@@ -109,9 +111,12 @@ def _is_past_best(accuracies: list[float], n: int) -> bool:
 
     >>> _is_past_best([0.4, 0.5, 0.48], 10_000), _is_past_best([0.4, 0.5, 0.495], 10_000)
     (True, False)
+    >>> _is_past_best([1.0, 59 / 60], 60)   # all of a few rows: the accuracy is not known exactly
+    False
     """
     best = max(accuracies)
-    return accuracies[-1] < best - 2 * math.sqrt(best * (1 - best) / n)
+    share = (best * n + 1) / (n + 2)  # never 0 or 1, where the standard error would vanish
+    return accuracies[-1] < best - 2 * math.sqrt(share * (1 - share) / n)
 
 
 class _Path:

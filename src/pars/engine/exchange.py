@@ -27,6 +27,7 @@ _SLOT = 1 << 20  # bytes that a process can pass in one turn; larger tensors tak
 _SMALL = 1 << 14  # bytes up to which every process adds everything up by itself
 _LINE = 8  # numbers that the counters of one process take: as much as processors' cores read or write at a time
 _SPINS = 200  # looks at another process before the core is offered to others
+_AWAKE = 0.001  # seconds before this process sleeps between looks: cores that others use are left to them
 _PATIENCE = 0.02  # seconds until the other process is suspected to have ended
 
 
@@ -150,8 +151,11 @@ class SharedMemory:
     def _wait_long(self, at: int, turn: int) -> None:
         began = time.monotonic()
         while self._counters[at] < turn:
-            os.sched_yield()
             waited = time.monotonic() - began
+            if waited < _AWAKE:
+                os.sched_yield()
+                continue
+            time.sleep(1e-4)
             if waited < _PATIENCE:
                 continue
             ended = sorted(self._handles[handle] for handle, _ in self._ended.poll(0))
@@ -159,7 +163,6 @@ class SharedMemory:
                 raise UserError(f"rank {ended[0]} has ended, so the others cannot go on; resume with {AGAIN}")
             if waited > TIMEOUT:
                 raise UserError(f"rank {at // _LINE} has not come to the same point in {TIMEOUT / 60:.0f} minutes")
-            time.sleep(1e-4)
 
 
 def _parts(flat: Tensor) -> Iterator[slice]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -31,7 +32,59 @@ def make_optimizer(module: nn.Module, attached: nn.Module, config: TrainConfig) 
     shared |= {"momentum": config.momentum, "nesterov": config.nesterov}
     if config.optimizer == "muon":
         return Muon(parameters, hidden_weights(module), **shared)
-    return optim.SGD(parameters, foreach=True, **shared)
+    return SGD(parameters, **shared)
+
+
+class _Plain(optim.Optimizer):
+    """Methods of torch's optimizers without the wrapper that imports torch's compiler, seconds of a first fit."""
+
+    add_param_group, zero_grad, state_dict, load_state_dict = (
+        inspect.unwrap(method)
+        for method in (
+            optim.Optimizer.add_param_group,
+            optim.Optimizer.zero_grad,
+            optim.Optimizer.state_dict,
+            optim.Optimizer.load_state_dict,
+        )
+    )
+
+
+class SGD(_Plain):
+    """torch's SGD with momentum, bit for bit, over all weights at once. Its `step` has no wrapper either."""
+
+    def __init__(
+        self, parameters: Iterable[Any], *, lr: float, momentum: float, weight_decay: float, nesterov: bool
+    ) -> None:
+        settings = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "nesterov": nesterov}
+        super().__init__(parameters, settings)
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Apply the gradients; parameters without one stay as they are."""
+        assert closure is None, "the loss is computed once a step"
+        for group in self.param_groups:
+            weights = [weight for weight in group["params"] if weight.grad is not None]
+            if not weights:
+                continue
+            moves: Any = [weight.grad for weight in weights]
+            if group["weight_decay"]:
+                moves = torch._foreach_add(moves, weights, alpha=group["weight_decay"])
+            if group["momentum"]:
+                states = [self.state[weight] for weight in weights]
+                known = [(state, move) for state, move in zip(states, moves, strict=True) if state]
+                if known:
+                    velocities = [state["momentum_buffer"] for state, _ in known]
+                    torch._foreach_mul_(velocities, group["momentum"])
+                    torch._foreach_add_(velocities, [move for _, move in known])
+                for state, move in zip(states, moves, strict=True):
+                    if not state:
+                        state["momentum_buffer"] = move.clone()
+                velocities = [state["momentum_buffer"] for state in states]
+                if group["nesterov"]:
+                    torch._foreach_add_(moves, velocities, alpha=group["momentum"])
+                else:
+                    moves = velocities
+            torch._foreach_add_(weights, moves, alpha=-group["lr"])
 
 
 def learning_rate(config: TrainConfig, *, step: int, total: int) -> float:
@@ -61,7 +114,7 @@ def learning_rate(config: TrainConfig, *, step: int, total: int) -> float:
             return peak
 
 
-class Muon(optim.Optimizer):
+class Muon(_Plain):
     """Muon (Jordan et al. 2024): momentum whose steps are made orthogonal.
 
     For `hidden` weights: orthogonal steps on weights of fixed size. For all others: SGD with momentum.

@@ -68,7 +68,8 @@ def early_learning(targets: Tensor, p: Tensor) -> Tensor:
 
 def published(setting: Setting) -> Recipe:
     if setting.data == "small":
-        return Recipe(ELR, method={"beta": code(0.7), "weight": code(3.0), "reference_epochs": code(150)})
+        # CIFAR-100's, which held-out labels of small runs prefer to CIFAR-10's (small_settings.py).
+        return Recipe(ELR, method={"beta": code(0.9), "weight": code(7.0), "reference_epochs": code(150)})
     steady = setting.data == "cifar100" or setting.asymmetric
     weight = 7.0 if setting.data == "cifar100" else 1.0 if setting.asymmetric else 3.0
     epochs = 150 if setting.data == "cifar100" or not setting.asymmetric else 120

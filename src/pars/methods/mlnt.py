@@ -262,6 +262,7 @@ def published_clothing1m() -> Recipe:
             "weight_decay": code(1e-3),
             "batch_size": code(32),
             "steps_per_epoch": code(steps),
+            "schedule": ours("constant"),
             "ema": code(0.999),
             "ema_ramp": ours(True),
         },

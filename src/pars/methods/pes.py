@@ -249,6 +249,7 @@ def published_clothing1m() -> Recipe:
             "epochs": code(5 + 7),  # those of the last layer are not counted there
             "batch_size": code(64),
             "lr": code(0.005),
+            "schedule": ours("constant"),
             "weight_decay": code(1e-3),
         },
     )
