@@ -26,7 +26,6 @@ from pars.files import PART, remove_halves, write_atomically, write_text
 from pars.fit_folder import AUDIT, BEFORE, CONTENT, JOB, PLAIN, RESULT, ROBUST, ROWS
 from pars.fitting.prediction import Predictor
 from pars.fitting.result import FitResult, gain, noise_corrected
-from pars.fitting.retraining import measure_retraining
 from pars.fitting.rows import read_rows, read_test_rows
 from pars.fitting.settings import ROWS_CHECKSUM, FitSettings
 from pars.fitting.simpler import LINEAR, better_linear
@@ -145,6 +144,8 @@ def fit_table(
         plain = _train_plain(robust, settings, None if out is None else out / PLAIN, show)
     result = _compare(robust, plain, held_out, settings.method, preprocessor, content_of(table), out)
     if checked_labels is not None:
+        from pars.fitting.retraining import measure_retraining  # no part of a fit without checked labels
+
         retraining = measure_retraining(checked_labels, robust, result, settings, test=test, progress=show)
         result = replace(result, retraining=retraining)
     if out is not None:
