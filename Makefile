@@ -26,7 +26,7 @@ bench: .venv/ready   # trains what results/digits.jsonl lacks, then prints the t
 
 dist: .venv/ready   # wheel and sdist in dist/, then the quickstart offline in an empty environment without this folder
 	$(BIN)/pip install --quiet --disable-pip-version-check 'build>=1.2'
-	rm -rf dist build
+	rm -rf dist build/lib
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python tools/check_wheel.py dist/*.whl
 

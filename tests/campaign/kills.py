@@ -7,7 +7,7 @@ compares every file with those of the undisturbed run. Every trial adds a line t
 after the last line, and says what the file adds up to.
 
 Of two processes that train together a random one is killed and then, as torchrun does it, the other. Of `bench` it is
-the runner, its cell, or both. `bench` keeps its run folders, and its ledger is compared without times.
+the runner, its cell, or both. `bench` keeps its run folders, and its ledger is compared without times and in any order.
 """
 
 from __future__ import annotations
@@ -77,13 +77,17 @@ def work(args: list[str], variables: dict[str, str]) -> None:
 
 
 def snapshot(folder: Path) -> dict[str, Any]:
-    """Every file but locks; lines of a ledger without what differs from run to run."""
+    """Every file but locks; lines of a ledger without what differs from run to run, sorted.
+
+    A cell that outlives its killed runner is left for the end by the next runner, if it still trains then.
+    """
     files = {file.relative_to(folder).as_posix(): file for file in sorted(folder.rglob("*")) if file.is_file()}
     found: dict[str, Any] = {name: file.read_bytes() for name, file in files.items() if "lock" not in name}
     for name in found:
         if Path(name).name in ("ledger.jsonl", "line.json"):
             lines = [json.loads(text) for text in found[name].splitlines()]
-            found[name] = [{key: value for key, value in line.items() if key not in TIMES} for line in lines]
+            kept = [{key: value for key, value in line.items() if key not in TIMES} for line in lines]
+            found[name] = sorted(kept, key=lambda line: str(line["cell"]))
     return found
 
 
