@@ -14,6 +14,7 @@ from PIL import Image, ImageDraw, ImageOps
 
 from pars.data.columns import Columns
 from pars.data.dataset import Inputs
+from pars.data.images import formats
 from pars.missing import is_missing
 
 Size = Literal["thumb", "full"]
@@ -156,7 +157,7 @@ class ImageFilePreviews:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # our own limit is below
-                with Image.open(self._files[row]) as opened:
+                with Image.open(self._files[row], formats=formats()) as opened:
                     width, height = opened.size
                     if width * height > MOST_PIXELS:
                         return placeholder(f"{width} × {height} pixels are too many to show")
@@ -164,7 +165,7 @@ class ImageFilePreviews:
                     return encoded(ImageOps.exif_transpose(opened), size)
         except FileNotFoundError:
             return placeholder("the file is not there any more")
-        except Image.DecompressionBombError:
+        except Image.DecompressionBombError:  # Pillow's limit, which a program may have changed, comes first
             return placeholder("the image has too many pixels to show")
         except Exception as error:  # Pillow raises nearly anything for damaged files
             return placeholder(f"the image cannot be read ({type(error).__name__})")
