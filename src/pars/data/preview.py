@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageOps
+from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from pars.data.columns import Columns
 from pars.data.dataset import Inputs
@@ -200,10 +200,10 @@ def placeholder(problem: str) -> ImagePreview:
     draw.rectangle((4, 4, 251, 251), outline=(90, 90, 90), width=3)
     words, lines = problem.replace("×", "x").split(), [""]
     for word in words:
-        if len(lines[-1]) + len(word) > 34:
+        if len(lines[-1]) + len(word) > 22:
             lines.append("")
         lines[-1] += f"{word} "
-    draw.multiline_text((16, 104), "\n".join(lines), fill=(30, 30, 30))
+    draw.multiline_text((20, 92), "\n".join(lines), fill=(30, 30, 30), font=ImageFont.load_default(18))
     out = io.BytesIO()
     tile.save(out, "PNG")
     return ImagePreview(out.getvalue(), "image/png", problem)
