@@ -53,6 +53,8 @@ def read_rows(
     given_classes: Labels = np.unique(table.labels[table.labels >= 0])
     if not len(given_classes):
         expected = "some" if column else "labels: a column's name, or one label per row (pars fit: --label COLUMN)"
+        if not column and table.columns is not None:
+            expected += f"; its columns are {', '.join(list(table.columns)[:10])}"
         raise UserError(f"{where} has no labels, expected {expected}")
     if classes is None and 2 < len(given_classes) == int((table.labels >= 0).sum()):
         raise UserError(
