@@ -10,9 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from safetensors import SafetensorError
 
 from pars.errors import UserError
-from pars.files import NoSpace, expanded, remove_halves, write_atomically, write_text
+from pars.files import NoSpace, expanded, guarded, remove_halves, write_atomically, write_text
 
 FULL = Path("/dev/full")
 
@@ -133,3 +134,15 @@ def test_what_a_killed_process_left_half_written_is_found_and_nothing_else(tmp_p
     (tmp_path / ".tmpfolder").mkdir()
     remove_halves(tmp_path, tmp_path / "nowhere")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*others, ".tmpfolder"])
+
+
+@pytest.mark.parametrize(
+    "said", ["I/O error: File too large (os error {})", 'IoError(Os {{ code: {}, message: "…" }})']
+)
+def test_a_full_disk_is_seen_in_what_safetensors_says(said: str, tmp_path: Path) -> None:
+    """As its newest version words it, and as 0.5 does."""
+    for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        with pytest.raises(NoSpace, match="no space left to write"), guarded(tmp_path / "x"):
+            raise SafetensorError("Error while serializing: " + said.format(code))
+    with pytest.raises(PermissionError), guarded(tmp_path / "x"):
+        raise SafetensorError("Error while serializing: " + said.format(errno.EACCES))

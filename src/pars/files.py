@@ -48,7 +48,7 @@ def guarded(path: Path) -> Iterator[None]:
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
     except SafetensorError as error:  # says a full disk, a quota or a limit as text
-        code = re.search(r"os error (\d+)", str(error))
+        code = re.search(r"(?:os error |Os \{ code: )(\d+)", str(error))  # the second: safetensors 0.5
         if code is None:
             raise
         if int(code[1]) in FULL:

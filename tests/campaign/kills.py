@@ -208,17 +208,17 @@ def trials(options: argparse.Namespace, first: int, kills: int) -> Iterator[dict
 
 
 def summary(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """Kills, finishes after at least one, and how many of those are identical; trials that no kill hit stand apart."""
     by_kind = {}
     for kind in KINDS:
         of_kind = [line for line in lines if line["kind"] == kind]
         by_kind[kind] = {
             "kills": sum(len(line["kills"]) for line in of_kind),
-            "finishes": len(of_kind),
-            "identical": sum(line["identical"] for line in of_kind),
+            "finishes": sum(bool(line["kills"]) for line in of_kind),
+            "identical": sum(line["identical"] for line in of_kind if line["kills"]),
+            "ended_before_the_kill": sum(not line["kills"] for line in of_kind),
         }
-    return {key: sum(each[key] for each in by_kind.values()) for key in ("kills", "finishes", "identical")} | {
-        "by_kind": by_kind
-    }
+    return {key: sum(each[key] for each in by_kind.values()) for key in by_kind["fit"]} | {"by_kind": by_kind}
 
 
 def main() -> int:

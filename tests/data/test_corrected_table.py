@@ -6,7 +6,6 @@ import codecs
 import json
 from pathlib import Path
 
-import pandas  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,6 +88,8 @@ def test_a_json_array_without_some_rows_is_still_json(tmp_path: Path, rows: list
 
 @pytest.mark.parametrize("kind", ["string", "category", "int64", "float64"])
 def test_parquet_keeps_schema_and_values(tmp_path: Path, kind: str) -> None:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
     labels = ["cat", "dog", "cat"] if kind in ("string", "category") else [1, 2, 1]
     frame = pandas.DataFrame({"t": ["a", "b", "c"], "y": pandas.Series(labels).astype(kind), "n": [1.5, None, 2.0]})
     frame.to_parquet(tmp_path / "t.parquet")

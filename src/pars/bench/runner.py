@@ -199,7 +199,7 @@ def _executor(plan: Plan) -> Iterator[tuple[Executor, int]]:
     except ImportError:
         raise UserError("--cluster needs Dask, which is not installed: pip install 'pars-lnl[cluster]'") from None
     try:
-        client = Client(plan.cluster, timeout=20)
+        client = Client(plan.cluster, timeout=5)
     except (OSError, TimeoutError, ValueError) as error:
         raise UserError(f"--cluster {plan.cluster}: no Dask scheduler answers there ({error})") from error
     with client:

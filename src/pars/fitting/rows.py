@@ -83,6 +83,11 @@ def unlabeled_rows(rows: Any, encoder: Any = None) -> Table:
     if entries is not None:
         return data.entry_table(entries, data.kind_of_entries(entries, encoder, SOURCE), SOURCE)
     array = rows.detach().cpu().numpy() if isinstance(rows, torch.Tensor) else np.asarray(rows)
+    if not array.ndim:
+        kind = type(rows).__name__
+        raise UserError(
+            f"{SOURCE}: of type {kind}, expected a path, a frame, an array or a list; of an iterator make a list"
+        )
     return data.table_of(SOURCE, len(array), array=np.ascontiguousarray(data.to_inputs(array, SOURCE)))
 
 
