@@ -137,14 +137,6 @@ def fit_table(
     if true_labels is not None:
         table = replace(table, true_labels=true_labels)
     test = table.test if test is None else test
-    if table.true_labels is not None:
-        strange = np.flatnonzero((table.true_labels >= 0) & ~np.isin(table.true_labels, table.labels))
-        if len(strange):
-            name = table.classes[table.true_labels[strange[0]]]
-            raise UserError(
-                f"{table.source}: the true label of row {strange[0]} is {name[:60]!r}, which is the given label of "
-                f"no row ({len(strange)} such rows); is it another column?"
-            )
     check_request(settings.method, settings.network, settings.device, table)
     dataset, preprocessor = _dataset(table, test, settings, out, progress, log or _warn)
     show: Progress = show_progress if progress else no_progress
@@ -186,6 +178,14 @@ def _dataset(
         if (out / ROWS).exists() and (out / FILES).exists():
             check_files(out)
             return data.arrays(out / ROWS), encode.load_preprocessor(out, settings.function)
+    if table.true_labels is not None:
+        strange = np.flatnonzero((table.true_labels >= 0) & ~np.isin(table.true_labels, table.labels))
+        if len(strange):
+            name = table.classes[table.true_labels[strange[0]]]
+            raise UserError(
+                f"{table.source}: the true label of row {strange[0]} is {name[:60]!r}, which is the given label of "
+                f"no row ({len(strange)} such rows); is it another column?"
+            )
     side = None if settings.network == "auto" else autoconfig.pixel_side(settings.network)
     preprocessor = encode.fit_preprocessor(table, settings.encoder, side=side)
     preprocessor = replace(preprocessor, read_options=dict(settings.reading))
