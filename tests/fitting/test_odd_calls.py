@@ -48,6 +48,7 @@ FRAME = {"u": X[:, 0].tolist(), "v": X[:, 1].tolist(), "label": ["ab"[label] for
         (iter(X), Y, {}, "rows: of type iterator, expected a path, a frame, an array or a list"),
         (None, Y, {}, "rows: of type NoneType, expected a path"),
         (X * 1e200, Y, {}, "too large for float32"),
+        (FRAME, "label", {"true": "u"}, "is the given label of no row (60 such rows); is it another column?"),
         (FRAME, "lable", {}, "no column 'lable', expected one of 'u', 'v', 'label'"),
         ({**FRAME, "v": DAYS, "u": DAYS}, "label", {}, "60 different dates or times, none of them in 2 rows"),
     ],

@@ -179,6 +179,14 @@ def _dataset(
         if (out / ROWS).exists() and (out / FILES).exists():
             check_files(out)
             return data.arrays(out / ROWS), encode.load_preprocessor(out, settings.function)
+    if table.true_labels is not None:
+        strange = np.flatnonzero((table.true_labels >= 0) & ~np.isin(table.true_labels, table.labels))
+        if len(strange):
+            name = table.classes[table.true_labels[strange[0]]]
+            raise UserError(
+                f"{table.source}: the true label of row {strange[0]} is {name[:60]!r}, which is the given label of "
+                f"no row ({len(strange)} such rows); is it another column?"
+            )
     side = None if settings.network == "auto" else autoconfig.pixel_side(settings.network)
     preprocessor = encode.fit_preprocessor(table, settings.encoder, side=side)
     preprocessor = replace(preprocessor, read_options=dict(settings.reading))
