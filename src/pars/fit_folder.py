@@ -23,6 +23,8 @@ ROBUST, PLAIN, BEFORE = "robust", "plain", "before"
 
 def run_of(path: Path) -> Path:
     """The run that a folder stands for: of a fit its robust one, else the folder itself."""
+    if (path / JOB).exists() and (path / ROWS).exists() and not (path / ROBUST).is_dir():
+        raise UserError(f"{path} is a fit, but {path / ROBUST} is missing: the same command of pars fit trains it")
     return path / ROBUST if (path / JOB).exists() and (path / ROBUST).is_dir() else path
 
 

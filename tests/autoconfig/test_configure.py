@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pars import RobustClassifier
-from pars.autoconfig.configure import choose, configurations, standard_error, trial
+from pars.autoconfig.configure import choose, configurations, trial
 from pars.data import Dataset, Split
 from pars.engine import Callback
 from pars.run import RunConfig, TrainingData, load_training_data
@@ -103,20 +103,6 @@ def test_a_trial_is_as_long_as_the_warm_up_of_pars() -> None:
 
     trial(config, "nce+mae", rows_of(dataset), callback=Count())
     assert seen == list(range(1, round(0.4 * config.train.epochs) + 1))
-
-
-def test_the_standard_error_is_that_of_differences_on_the_same_rows() -> None:
-    rng = np.random.default_rng(0)
-    shared = rng.random(500) < 0.7
-    first, second = (shared | (rng.random((20_000, 500)) < 0.2) for _ in range(2))
-    spread = (first.mean(axis=1) - second.mean(axis=1)).std()
-    found = np.mean([standard_error(a, b) for a, b in zip(first[:200], second[:200], strict=True)])
-    assert found == pytest.approx(spread, rel=0.05)
-
-
-def test_equal_predictions_do_not_make_a_difference_of_one_row_clear() -> None:
-    same = np.ones(100, dtype=bool)
-    assert standard_error(same, same) == 0.01
 
 
 def test_what_was_tried_can_be_read() -> None:

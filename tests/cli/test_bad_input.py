@@ -439,3 +439,27 @@ def test_a_table_of_row_numbers_says_which_columns_are_left_out(
 
 def test_an_audit_of_a_file_asks_for_a_folder(pets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "is not a run: expected a folder" in refused(("audit", pets), tmp_path, capsys)
+
+
+@pytest.mark.parametrize(
+    ("lost", "command", "words"),
+    [
+        ("robust", "audit", "robust is missing: the same command of pars fit trains it"),
+        ("robust", "predict", "robust is missing: the same command of pars fit trains it"),
+        ("content.json", "audit", "content.json"),
+    ],
+)
+def test_a_fit_that_lacks_a_part_is_refused_before_anything_is_written(
+    lost: str, command: str, words: str, fitted: Path, pets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = shutil.copytree(fitted, tmp_path / "fit") / lost
+    shutil.rmtree(part) if part.is_dir() else part.unlink()
+    shutil.rmtree(tmp_path / "fit" / "audit")
+    assert words in refused((command, tmp_path / "fit", *[pets][: command == "predict"]), tmp_path, capsys)
+
+
+def test_a_fit_without_its_run_is_trained_by_the_same_command(fitted: Path, pets: Path, tmp_path: Path) -> None:
+    fit = shutil.copytree(fitted, tmp_path / "fit")
+    shutil.rmtree(fit / "robust")
+    assert pars("fit", pets, "--label", "kind", *FIT, "--out", fit) == 0
+    assert (fit / "robust" / "model.safetensors").read_bytes() == (fitted / "robust" / "model.safetensors").read_bytes()

@@ -76,7 +76,7 @@ def test_the_same_command_again_only_tells(fitted: Path, wines: Path, capsys: py
         (["--label", "color", "--true", "right"], "holds another fit"),
         (["--label", "label", "--true", "right", "--seed", "1"], "holds another fit"),
         (["--label", "lable"], "'lable'"),
-        ([], "has no labels, expected"),
+        ([], "(pars fit: --label COLUMN); its columns are"),
         (["--label", "label", "--text", "label"], "'label' is to be learned from and a label"),
         (["--label", "label", "--method", "parse"], "invalid choice: 'parse'"),
     ],

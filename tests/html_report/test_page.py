@@ -162,3 +162,14 @@ def test_json_says_where_the_report_is(texts: Path, tmp_path: Path, capsys: pyte
     out = tmp_path / "report.html"
     assert pars("report", texts, out, "--json") == 0
     assert one_document(capsys.readouterr().out) == {"report": str(out), "bytes": out.stat().st_size}
+
+
+def test_a_report_names_the_method_that_was_returned(classic: Path, tmp_path: Path) -> None:
+    shutil.copytree(classic, tmp_path / "fit")
+    job, result = (json.loads((classic / name).read_text()) for name in ("job.json", "fit.json"))
+    (tmp_path / "fit" / "job.json").write_text(json.dumps(job | {"method": "pars"}))
+    (tmp_path / "fit" / "fit.json").write_text(json.dumps(result | {"replaced": "pars"}))
+    text = report_of(tmp_path / "fit", tmp_path).text
+    assert "logistic-regression compared with plain training" in text
+    assert "logistic-regression (Logistic regression), in place of pars" in text
+    assert "pars compared with" not in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import socket
 import sqlite3
 from pathlib import Path
 from urllib.parse import quote
@@ -192,6 +193,19 @@ def test_quit_writes_the_files_and_ends_the_server(tmp_path: Path) -> None:
     assert not server._thread.is_alive()
     assert (tmp_path / "corrected.csv").exists()
     server.close()
+
+
+def test_the_address_can_be_opened_as_soon_as_it_is_known(tmp_path: Path) -> None:
+    """`pars review` prints it before the server runs: a connection waits until then and is not refused."""
+    server = ReviewServer(make_session(tmp_path))
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as early:
+        early.sendall(f"GET /api/meta HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode())
+        server.start()
+        try:
+            assert b" 401 " in early.recv(200)
+        finally:
+            files = server.close()
+    assert server.close() == files != []  # ends once
 
 
 def test_decisions_are_there_after_a_restart(tmp_path: Path) -> None:

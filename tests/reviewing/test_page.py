@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from pars.data.columns import Columns
+from pars.data.preview import RecordPreviews
 from reviewing.browser import chromium, require_browser, settle, wait_for_text, watched_page
 from reviewing.helpers import make_items, make_session, serving
 
@@ -201,10 +203,51 @@ def test_a_blind_sample_comes_first_and_hides_the_labels(tmp_path: Path, browser
         page = watched.page
         for number in range(len(sample)):
             wait_for_text(page, "#item .why", f"{number + 1} of {len(sample)}")
+            assert not page.locator("#sample-done").is_visible()
             assert page.locator("#given, #suggested").count() == 0
             page.keyboard.press("1")
         settle(page)
+        page.wait_for_selector("#sample-done", state="visible")
         page.keyboard.press("i")
         page.wait_for_selector("#sheet")
         assert "Precision of the list" in page.locator("#sheet").text_content()
         assert client.get("/api/meta")["sample"] == {"n": len(sample), "done": len(sample)}
+
+
+def test_a_list_without_suspects_says_so(tmp_path: Path, browser: Any) -> None:
+    session = make_session(tmp_path, make_items(suspects=0))
+    with serving(session) as (server, _), watched_page(browser, server.url) as watched:
+        page = watched.page
+        wait_for_text(page, "#item", "No suspect labels")
+        assert not page.locator("#actions").is_visible()
+        for key in "akx1s":  # nothing to decide, and no error
+            page.keyboard.press(key)
+        page.keyboard.press("i")
+        wait_for_text(page, "#share", "Nothing is checked yet")
+        assert page.get_by_role("region", name="Really wrong, by quality").count() == 0
+
+
+def test_a_server_that_is_gone_is_named_and_its_row_stays_undecided(tmp_path: Path, browser: Any) -> None:
+    items = make_items()
+    with serving(make_session(tmp_path, items)) as (server, _):
+        context = browser.new_context()  # not watched: Chromium reports failed requests on its console
+        try:
+            page = context.new_page()
+            page.goto(server.url)
+            page.wait_for_selector("#item")
+            server.close()
+            page.keyboard.press("a")
+            wait_for_text(page, "#error", "The server does not answer")
+            wait_for_text(page, "#saved", "NOT SAVED")
+            assert row_shown(page) == items.listed[0]
+            wait_for_text(page, "#state", "○ undecided")
+        finally:
+            context.close()
+
+
+def test_a_long_row_leaves_its_buttons_in_sight(tmp_path: Path, browser: Any) -> None:
+    columns = Columns("wide.csv", {f"column {at}": ["a value"] * 100 for at in range(60)})
+    session = make_session(tmp_path, previews=RecordPreviews(columns))
+    with serving(session) as (server, _), watched_page(browser, server.url) as watched:
+        box = watched.page.locator("#accept").bounding_box()
+        assert box["y"] + box["height"] <= 720

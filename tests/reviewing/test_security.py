@@ -24,7 +24,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 from pars.cli.main import main
-from pars.data.preview import ImageFilePreviews
+from pars.data.preview import ImageFilePreviews, ImagePreview, Size
 from pars.reviewing import ReviewServer, guard
 from reviewing.helpers import Client, make_items, make_session, serving
 
@@ -207,14 +207,14 @@ def test_no_path_comes_from_the_client(pictures: Client, path: str) -> None:
     assert pictures.raw("GET", path)[0] == 404
 
 
-def _bomb(path: Path, side: int = 30_000) -> None:
-    """A PNG that says it has side × side pixels; what it holds compresses to nearly nothing."""
+def _bomb(path: Path, side: int = 30_000, *, whole: bool = False) -> None:
+    """A PNG that says it has side × side pixels, of which all or only some are there; all black."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     header = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
-    rows = zlib.compress(bytes(side + 1) * 20)
+    rows = zlib.compress(bytes(side + 1) * (side if whole else 20))
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b""))
 
 
@@ -230,7 +230,8 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     (folder / "3.png").write_text("<html><script>alert(1)</script></html>")
     (folder / "4.png").write_bytes((folder / "0.png").read_bytes()[:60])
     (folder / "5.png").unlink()
-    _bomb(folder / "6.png", 12_000)  # below Pillow's own limit
+    _bomb(folder / "6.png", 12_000, whole=True)  # below Pillow's own limit
+    Image.new("RGB", (300, 200)).save(folder / "8.png", "TGA")  # no format that images are read in
     payload = b"<script>alert(document.cookie)</script>"
     Image.new("RGB", (300, 200)).save(folder / "7.jpg", comment=payload)
     names[7] = "7.jpg"
@@ -239,7 +240,7 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         yield client
 
 
-@pytest.mark.parametrize("row", [1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize("row", [1, 2, 3, 4, 5, 6, 8])
 @pytest.mark.parametrize("size", ["thumb", "full"])
 def test_a_picture_that_cannot_be_shown_is_a_placeholder(pictures: Client, row: int, size: str) -> None:
     began = time.monotonic()
@@ -247,6 +248,49 @@ def test_a_picture_that_cannot_be_shown_is_a_placeholder(pictures: Client, row: 
     assert (status, headers["content-type"]) == (200, "image/png")
     assert Image.open(io.BytesIO(body)).size == (256, 256)
     assert time.monotonic() - began < 10
+
+
+def test_too_many_pixels_are_not_decoded_whatever_the_limit_of_pillow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, side in (("far.png", 30_000), ("near.png", 12_000), ("just.png", 10_001)):
+        _bomb(tmp_path / name, side)
+    shown = ImageFilePreviews([tmp_path / "far.png", tmp_path / "near.png", tmp_path / "just.png"])
+    assert shown.preview(0).problem == "the image has too many pixels to show"
+    assert shown.preview(1).problem == "12000 × 12000 pixels are too many to show"
+    assert shown.preview(2).problem == "10001 × 10001 pixels are too many to show"
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)  # as programs with large images of their own do
+    assert shown.preview(0).problem == "30000 × 30000 pixels are too many to show"
+
+
+def test_at_most_two_pictures_are_decoded_at_a_time(tmp_path: Path) -> None:
+    inside, most, lock = [0], [0], threading.Lock()
+
+    class SlowPreviews(ImageFilePreviews):
+        def preview(self, row: int, size: Size = "full") -> ImagePreview:
+            with lock:
+                inside[0] += 1
+                most[0] = max(most[0], inside[0])
+            time.sleep(0.05)
+            found = super().preview(row, size)
+            with lock:
+                inside[0] -= 1
+            return found
+
+    Image.new("RGB", (30, 20)).save(tmp_path / "one.png")
+    previews = SlowPreviews([tmp_path / "one.png"] * 100)
+    with serving(make_session(tmp_path / "review", previews=previews)) as (_, client):
+        threads = [threading.Thread(target=client.raw, args=("GET", f"/media/{row}")) for row in range(12)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert most[0] == 2
+
+
+@pytest.mark.parametrize("path", ["/media/1", "/media/1?s=full", "/media/1?s=thumb"])
+def test_texts_are_never_sent_as_media(served: tuple[ReviewServer, Client], path: str) -> None:
+    assert served[1].raw("GET", path)[0] == 404
 
 
 def test_pictures_are_encoded_again(pictures: Client) -> None:
@@ -272,6 +316,26 @@ def test_a_large_body_is_refused(served: tuple[ReviewServer, Client]) -> None:
     finally:
         connection.close()
     assert client.get("/api/meta")["seq"] == 0
+
+
+@pytest.mark.parametrize("length", ["1000001", "9" * 18])
+def test_a_body_that_is_announced_as_too_large_is_not_waited_for(
+    served: tuple[ReviewServer, Client], length: str
+) -> None:
+    """Nothing of the body is ever sent: only its length can be what is refused."""
+    _, client = served
+    lines = [f"POST /api/decide HTTP/1.1\r\nHost: {client.host}\r\nContent-Type: application/json\r\nX-Pars: 1\r\n",
+             f"Origin: http://{client.host}\r\nCookie: pars_{client.port}={client.token}\r\n",
+             f"Content-Length: {length}\r\n\r\n"]  # fmt: skip
+    with socket.create_connection(("127.0.0.1", client.port), timeout=10) as connection:
+        connection.sendall("".join(lines).encode())
+        assert b" 413 " in connection.recv(200)
+
+
+def test_a_body_of_the_largest_size_is_read(served: tuple[ReviewServer, Client]) -> None:
+    status, answer = served[1].post_raw("/api/decide", {"id": "x" * (1_000_000 - len('{"id": ""}'))})
+    assert status == 400
+    assert "id is missing" in answer["error"]
 
 
 def test_a_slow_client_is_cut_off_and_does_not_stop_others(

@@ -23,6 +23,7 @@ NEIGHBORS = 20
 PENALTIES = np.logspace(-3, 3, 13)  # times the mean eigenvalue
 WEIGHTS = np.linspace(0, 1, 6)  # candidate weights of the neighbors
 TEMPERATURE = 0.1  # of the regression's answers, before calibration
+LARGEST = 1e100  # of a feature
 
 
 def from_features(X: npt.ArrayLike, y: npt.ArrayLike, *, classes: Sequence[str] | None = None) -> AuditReport:
@@ -50,6 +51,10 @@ def from_features(X: npt.ArrayLike, y: npt.ArrayLike, *, classes: Sequence[str] 
     if not np.isfinite(x).all():
         row = int(np.flatnonzero(~np.isfinite(x).all(axis=1))[0])
         raise UserError(f"X: row {row} has a value that is not finite")
+    if np.issubdtype(x.dtype, np.complexfloating) or (x.dtype.kind == "f" and (np.abs(x) > LARGEST).any()):
+        raise UserError(
+            f"X has complex numbers, or some above {LARGEST:g}, expected real numbers whose squares are finite"
+        )
     labels = np.asarray(y)
     if classes is None and labels.dtype.kind not in "iufb":
         classes = sorted({str(name) for name in labels.tolist() if not is_missing(name) and str(name).strip()})

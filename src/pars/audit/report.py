@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
 from itertools import combinations
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
@@ -174,8 +175,8 @@ class AuditReport:
             n = int((found / np.arange(1, len(found) + 1) >= precision).sum())  # the running mean never rises
         elif n is None:
             n = int(self.is_label_issue.sum())
-        if n < 0:
-            raise UserError(f"review of {n} rows, expected 0 or more")
+        if not isinstance(n, Integral) or n < 0:
+            raise UserError(f"review of {n!r} rows, expected 0 or more")
         n = min(n, len(found))
         here = float(found[n - 1]) if n else 0.0
         total = float(found[-1])

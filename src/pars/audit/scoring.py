@@ -192,7 +192,8 @@ def why_not(posterior: Posterior, labels: Integers, unseen: Sequence[Floats]) ->
         most = shares.max()
         gains.append(((best == own).mean() - most) / np.sqrt(most * (1 - most) / max(1, len(rows))))
     if max(gains) <= 2:
-        return "the features predict these labels no better than their frequencies do"
+        what = "features" if sources else "probabilities"
+        return f"the {what} predict these labels no better than their frequencies do"
     if posterior.overlap >= (TWO_CLASSES_OVERLAP if n_classes == 2 else CLASSES_OVERLAP):
         return "classes overlap or the classifier is weak, so rows that disagree may be ambiguous and not wrong"
     return ""

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from math import sqrt
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import nn
 
 from pars import run
 from pars.autoconfig import rules
 from pars.data import Dataset, holdout
-from pars.engine import Callback, CheckpointRule
+from pars.engine import Callback, CheckpointRule, prefers_earlier
 from pars.errors import UserError
 from pars.method_api import Task
 from pars.methods import REGISTRY, Supervised, by_name
@@ -110,19 +108,19 @@ def choose(
 ) -> tuple[RunConfig, dict[str, float]]:
     """The configuration to train, and the held-out agreement (%) of each candidate after its trial.
 
-    configs: in order of preference. The first is chosen unless another is clearly better: by more than the standard
-    error of their difference on the same rows. Where no rows are held out, the last is chosen, whose loss always
-    learns. training: the rows, the same for all configurations. network: builds that of each trial, where the user has
-    one.
+    configs: in order of preference. The first is chosen unless another is clearly better, by the rule that compares
+    stages (`engine.prefers_earlier`). Where no rows are held out, the last is chosen, whose loss always learns.
+    training: the rows, the same for all configurations. network: builds that of each trial, where the user has one.
     """
     *_, last = configs.values()
     judged = training.held_out & ~training.judging & (training.data.train.labels >= 0)
     if len(configs) == 1 or not judged.any():
         return last, {}
     met = {name: trial(config, name, training, network, progress()) for name, config in configs.items()}
-    best = max(met.values(), key=np.mean)
-    chosen = next(name for name, found in met.items() if best.mean() - found.mean() <= standard_error(best, found))
-    return configs[chosen], {name: 100 * float(found.mean()) for name, found in met.items()}
+    agreement = {name: 100 * float(found.double().mean()) for name, found in met.items()}
+    best = met[max(agreement, key=agreement.__getitem__)]
+    chosen = next(name for name, found in met.items() if not prefers_earlier(best, found, "best-stage"))
+    return configs[chosen], agreement
 
 
 def _loss(config: RunConfig) -> str:
@@ -136,8 +134,8 @@ def trial(
     training: TrainingData,
     network: NetworkFactory | None = None,
     callback: Callback | None = None,
-) -> npt.NDArray[np.bool_]:
-    """Train a short run with nothing but the loss: whether its averaged weights predict each held-out label."""
+) -> torch.Tensor:
+    """Train a short run with nothing but the loss: whether its averaged weights predict each held-out label [m]."""
     epochs = max(1, round(SHARE * config.train.epochs))
     train = replace(config.train, epochs=epochs, evaluate_every=epochs, select="best-epoch", dynamics_every=0)
     rows = training.data
@@ -151,17 +149,7 @@ def trial(
     trainer = trained.trainer
     assert trainer is not None
     assert trainer.selected is not None  # the last epoch: no other is evaluated
-    return np.asarray(trainer.selected.correct.numpy(), dtype=bool)
-
-
-def standard_error(first: npt.NDArray[np.bool_], second: npt.NDArray[np.bool_]) -> float:
-    """Of the difference between two shares of the same rows; at least that of a difference of one row.
-
-    >>> round(standard_error(np.arange(1000) < 700, np.arange(1000) < 680), 4)
-    0.0044
-    """
-    difference = first.astype(float) - second
-    return max(float(difference.std()), 1 / sqrt(len(first))) / sqrt(len(first))
+    return trainer.selected.correct
 
 
 def _chosen_by_user(params: Mapping[str, Any]) -> rules.Changes:

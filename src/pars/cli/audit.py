@@ -45,14 +45,15 @@ def command(args: Sequence[str]) -> int:
     content = audit.content_of_run(options.run)
     report = report_of(options.run, options.neighbors)
     folder = options.out or options.run / "audit"
+    fit = fit_of(options.run)
+    made_by = ["pars", "train", "--config", str(options.run / "config.toml")] if fit is None else fit_command(fit)
     for path in audit.write_audit(report, folder, formats, top=options.top, content=content):
         say(f"wrote {path}")
-    fit = fit_of(options.run)
     ending = [overview(report, options.top, content)]
     if options.apply is not None:
         ending.append(apply_rule(report, content, options.run, folder, options.apply))
-    made_by = ["pars", "train", "--config", str(options.run / "config.toml")] if fit is None else fit_command(fit)
-    ending.append(next_steps(options.run if fit is None else fit, made_by))
+    any_flagged = bool(report.is_label_issue.any())
+    ending.append(next_steps(options.run if fit is None else fit, made_by, any_flagged=any_flagged))
     show(options.json, as_json(report, options.top, content), lambda: "\n".join(ending))
     return 0
 

@@ -98,7 +98,7 @@ def command(args: Sequence[str]) -> int:
         *([suspects_text(found.audit, content=found.content)] if found.audit.is_label_issue.any() else []),
         f"Every label with its suggestion: {options.out / AUDIT / 'audit.csv'}",
         *([] if applied is None else [applied]),
-        next_steps(options.out, made_by),
+        next_steps(options.out, made_by, any_flagged=bool(found.audit.is_label_issue.any())),
     ]
     show(options.json, {"out": str(options.out), **found.summary()}, lambda: "\n".join(ending))
     return 0

@@ -18,19 +18,23 @@ if TYPE_CHECKING:
 APPLY_HELP = "write corrected.csv: suggestions replace labels that are wrong with a probability above P, such as 0.95"
 
 
-def next_steps(folder: Path, made_by: Sequence[str]) -> str:
+def next_steps(folder: Path, made_by: Sequence[str], *, any_flagged: bool = True) -> str:
     """The commands that look at the suspects of a fit or run, report on it, and train again with checked labels.
 
     made_by: the words of the command that made it, without --out and --labels.
     """
+    review = ["pars", "review", str(folder)]
+    if not any_flagged:
+        review += ["--top", "20"]  # the list of flagged rows would be empty
     name, number = re.fullmatch(r"(.*?)(?:-(\d+))?", folder.name, re.DOTALL).groups()  # type: ignore[union-attr]
     new = str(folder.with_name(f"{name}-{int(number or 1) + 1}"))
     commands = [
-        ["pars", "review", str(folder)],
+        review,
         ["pars", "report", str(folder), f"{folder}.html"],
         [*made_by, "--out", new, "--labels", str(folder / "review" / "labels.csv")],
     ]
-    what = ("check the suspects, correct them", "one page to read or mail", "train again on what you checked")
+    first = "check the suspects, correct them" if any_flagged else "check the least probable labels all the same"
+    what = (first, "one page to read or mail", "train again on what you checked")
     lines = [f"  {shlex.join(words)}   # {why}" for words, why in zip(commands, what, strict=True)]
     return "\n".join(["Next:", *lines])
 

@@ -286,8 +286,17 @@ def to_inputs(array: Array, where: str) -> Inputs:
     if array.ndim == 2:
         if array.dtype == np.float32:
             return array  # type: ignore[return-value]
-        with np.errstate(over="ignore"):  # beyond float32: becomes inf, and is reported with its row
-            return np.array(array, dtype=np.float32)
+        with np.errstate(over="ignore"):
+            inputs = np.array(array, dtype=np.float32)
+        if array.dtype.kind == "f" and np.isinf(inputs).any():
+            beyond = np.argwhere(np.isinf(inputs) & np.isfinite(array))
+            if len(beyond):
+                row, column = beyond[0].tolist()
+                raise UserError(
+                    f"{where}: row {row}, column {column} is {array[row, column]:g}, too large for float32, "
+                    "expected up to 3e+38; divide the column by a power of ten"
+                )
+        return inputs
     if array.ndim not in (3, 4):
         raise UserError(f"{where}: shape {shape}, expected [n, d], [n, h, w], [n, h, w, c] or [n, c, h, w]")
     if array.dtype != np.uint8:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import math
+import re
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -228,10 +230,22 @@ def _category(table: Columns, name: str, most: int) -> Category | str:
     ranked = sorted(counts, key=lambda text: (-counts[text], text))
     kept = sorted(text for text in ranked[:most] if counts[text] >= enough)
     if not kept:
-        return f"{len(counts)} different texts, none of them in {enough} rows; a text or an identifier?"
+        is_date = ranked and all(map(_is_date, ranked[:100]))
+        what = "dates or times" if is_date else "texts"
+        advice = "make them numbers, such as days, to use them" if is_date else "a text or an identifier?"
+        return f"{len(counts)} different {what}, none of them in {enough} rows; {advice}"
     if len(counts) == 1 and not n_missing:
         return "all values are the same"
     return Category(name, tuple(kept), other=len(kept) < len(counts), flag=n_missing > 0)
+
+
+def _is_date(text: str) -> bool:
+    """Whether a text is a date or a time as ISO 8601 and frames write it."""
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return re.fullmatch(r"(-?\d+ days?,? ?)?(\d{1,2}:\d\d(:\d\d(\.\d+)?)?)?", text) is not None  # a duration
+    return True
 
 
 def _categories(table: Columns, name: str) -> list[str | None]:

@@ -55,10 +55,9 @@ class Columns(dict[str, Column]):
                 raise UserError(f"{source}: column {name!r} has {n} values, expected {self.n_rows} as in {first!r}")
 
     def __missing__(self, name: str) -> NoReturn:
-        raise UserError(
-            f"{self.source}: no column {name!r}, expected one of {shown(self)}; does the first line "
-            "name the columns, and is the delimiter right?"
-        )
+        is_lines = self.source.lower().endswith((".csv", ".tsv", ".tab", ".txt"))
+        hint = "; does the first line name the columns, and is the delimiter right?" if is_lines else ""
+        raise UserError(f"{self.source}: no column {name!r}, expected one of {shown(self)}{hint}")
 
     def row(self, row: int) -> str:
         """A row's place, for messages: its number, counted from 0, and its line."""

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageOps
+from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from pars.data.columns import Columns
 from pars.data.dataset import Inputs
+from pars.data.images import formats
 from pars.missing import is_missing
 
 Size = Literal["thumb", "full"]
@@ -156,7 +157,7 @@ class ImageFilePreviews:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # our own limit is below
-                with Image.open(self._files[row]) as opened:
+                with Image.open(self._files[row], formats=formats()) as opened:
                     width, height = opened.size
                     if width * height > MOST_PIXELS:
                         return placeholder(f"{width} × {height} pixels are too many to show")
@@ -164,7 +165,7 @@ class ImageFilePreviews:
                     return encoded(ImageOps.exif_transpose(opened), size)
         except FileNotFoundError:
             return placeholder("the file is not there any more")
-        except Image.DecompressionBombError:
+        except Image.DecompressionBombError:  # Pillow's limit, which a program may have changed, comes first
             return placeholder("the image has too many pixels to show")
         except Exception as error:  # Pillow raises nearly anything for damaged files
             return placeholder(f"the image cannot be read ({type(error).__name__})")
@@ -199,10 +200,10 @@ def placeholder(problem: str) -> ImagePreview:
     draw.rectangle((4, 4, 251, 251), outline=(90, 90, 90), width=3)
     words, lines = problem.replace("×", "x").split(), [""]
     for word in words:
-        if len(lines[-1]) + len(word) > 34:
+        if len(lines[-1]) + len(word) > 22:
             lines.append("")
         lines[-1] += f"{word} "
-    draw.multiline_text((16, 104), "\n".join(lines), fill=(30, 30, 30))
+    draw.multiline_text((20, 92), "\n".join(lines), fill=(30, 30, 30), font=ImageFont.load_default(18))
     out = io.BytesIO()
     tile.save(out, "PNG")
     return ImagePreview(out.getvalue(), "image/png", problem)

@@ -6,6 +6,7 @@ images for an encoder) becomes a table that `encode.prepare` learns to read, as 
 
 from __future__ import annotations
 
+import datetime
 import os
 from numbers import Integral
 from typing import Any
@@ -36,7 +37,8 @@ from pars.data import (
 from pars.encode import Preprocessor
 from pars.errors import UserError
 
-WORDS = ("str", "utf8", "categ", "enum")  # how frames name columns of words
+# How frames name columns of words, and of dates and times, which are read as such.
+WORDS = ("str", "utf8", "categ", "enum", "date", "time", "duration", "period", "interval")
 EXPECTED = {"text": "texts", "image": "paths of images, or arrays of images", "columns": "a frame with the columns"}
 
 
@@ -168,4 +170,6 @@ def has_gaps(X: Any) -> bool:
 
 
 def is_word_column(column: Any, kind: str) -> bool:
-    return kind.startswith(WORDS) or (kind == "object" and any(isinstance(value, str) for value in column))
+    return kind.startswith(WORDS) or (
+        kind == "object" and any(isinstance(value, str | datetime.date) for value in column)
+    )

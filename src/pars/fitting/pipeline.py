@@ -27,7 +27,7 @@ from pars.fit_folder import AUDIT, BEFORE, CONTENT, JOB, PLAIN, RESULT, ROBUST, 
 from pars.fitting.prediction import Predictor
 from pars.fitting.result import FitResult, gain, noise_corrected
 from pars.fitting.rows import read_rows, read_test_rows
-from pars.fitting.settings import ROWS_CHECKSUM, FitSettings
+from pars.fitting.settings import ROWS_CHECKSUM, FitSettings, path_of
 from pars.fitting.simpler import LINEAR, better_linear
 from pars.fitting.training import ClassicTraining, Training, check_request, choose_config, epochs_for_flop, no_progress
 from pars.run import Classifier
@@ -87,10 +87,11 @@ def fit(
     >>> result.predict(x[20:22]).tolist(), int(result.audit.is_label_issue[:10].sum())
     (['left', 'left'], 10)
     """
+    folder, checked = path_of(out, "out"), path_of(checked_labels, "checked_labels")
     options = {"encoder": encoder, "unlabeled": unlabeled, **columns, "skip_unreadable": skip_unreadable or None}
     table = read_rows(rows, labels, **options)
-    if checked_labels is not None:
-        table = data.with_checked_labels(table, checked_labels)
+    if checked is not None:
+        table = data.with_checked_labels(table, checked)
     if test is not None:
         test_labels = labels if test_labels is None and isinstance(labels, str) else test_labels
         test = read_test_rows(test, test_labels, table, **options)
@@ -110,8 +111,8 @@ def fit(
             table,
             settings,
             test=test,
-            out=None if out is None else Path(out),
-            checked_labels=None if checked_labels is None else Path(checked_labels),
+            out=folder,
+            checked_labels=checked,
             progress=progress,
         )
 
@@ -178,6 +179,14 @@ def _dataset(
         if (out / ROWS).exists() and (out / FILES).exists():
             check_files(out)
             return data.arrays(out / ROWS), encode.load_preprocessor(out, settings.function)
+    if table.true_labels is not None:
+        strange = np.flatnonzero((table.true_labels >= 0) & ~np.isin(table.true_labels, table.labels))
+        if len(strange):
+            name = table.classes[table.true_labels[strange[0]]]
+            raise UserError(
+                f"{table.source}: the true label of row {strange[0]} is {name[:60]!r}, which is the given label of "
+                f"no row ({len(strange)} such rows); is it another column?"
+            )
     side = None if settings.network == "auto" else autoconfig.pixel_side(settings.network)
     preprocessor = encode.fit_preprocessor(table, settings.encoder, side=side)
     preprocessor = replace(preprocessor, read_options=dict(settings.reading))

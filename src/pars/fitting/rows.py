@@ -53,6 +53,8 @@ def read_rows(
     given_classes: Labels = np.unique(table.labels[table.labels >= 0])
     if not len(given_classes):
         expected = "some" if column else "labels: a column's name, or one label per row (pars fit: --label COLUMN)"
+        if not column and table.columns is not None:
+            expected += f"; its columns are {', '.join(list(table.columns)[:10])}"
         raise UserError(f"{where} has no labels, expected {expected}")
     if classes is None and 2 < len(given_classes) == int((table.labels >= 0).sum()):
         raise UserError(
@@ -81,6 +83,11 @@ def unlabeled_rows(rows: Any, encoder: Any = None) -> Table:
     if entries is not None:
         return data.entry_table(entries, data.kind_of_entries(entries, encoder, SOURCE), SOURCE)
     array = rows.detach().cpu().numpy() if isinstance(rows, torch.Tensor) else np.asarray(rows)
+    if not array.ndim:
+        kind = type(rows).__name__
+        raise UserError(
+            f"{SOURCE}: of type {kind}, expected a path, a frame, an array or a list; of an iterator make a list"
+        )
     return data.table_of(SOURCE, len(array), array=np.ascontiguousarray(data.to_inputs(array, SOURCE)))
 
 

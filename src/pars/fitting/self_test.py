@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from pars.errors import UserError
 from pars.fitting.pipeline import Log, fit_table
 from pars.fitting.result import FitResult
 from pars.fitting.rows import read_rows
-from pars.fitting.settings import FitSettings
+from pars.fitting.settings import FitSettings, path_of
 
 
 def flip_labels(labels: Labels, n_classes: int, share: float, seed: int) -> Labels:
@@ -31,8 +32,8 @@ def flip_labels(labels: Labels, n_classes: int, share: float, seed: int) -> Labe
     >>> int((after != before).sum()), bool((after[before < 0] == -1).all())
     (15, True)
     """
-    if not 0 < share < 1:
-        raise UserError(f"the share to flip is {share}, expected a number between 0 and 1")
+    if not isinstance(share, Real) or not 0 < share < 1:
+        raise UserError(f"the share to flip is {share!r}, expected a number between 0 and 1")
     if n_classes < 2:
         raise UserError("labels of one class cannot be flipped to another, expected at least two classes")
     rng = seeds.generator(seed, "selftest")
@@ -104,13 +105,14 @@ def selftest(
 
     Arguments are those of `pars.fit`.
     """
+    folder = path_of(out, "out")
     table = read_rows(rows, labels, encoder=encoder, unlabeled=unlabeled, **columns)
     reading = {"label": labels if isinstance(labels, str) else None, "unlabeled": unlabeled, **columns}
     settings = FitSettings(
         method=method, encoder=encoder, encoded_views=encoded_views, seed=seed, device=device, reading=reading
     )
     with torch.random.fork_rng(), resend_interrupt():
-        return selftest_table(table, flip, settings, out=None if out is None else Path(out), progress=progress)
+        return selftest_table(table, flip, settings, out=folder, progress=progress)
 
 
 def selftest_table(

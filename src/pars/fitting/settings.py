@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 from pars import encode
 from pars.data import Table
 from pars.encode import EncoderName
+from pars.errors import UserError
+from pars.files import expanded
 
 ROWS_CHECKSUM = "rows_blake2b"
 
@@ -32,6 +37,13 @@ class FitSettings:
     network: Any = "auto"
     reading: Mapping[str, Any] = field(default_factory=dict)
     baseline: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("seed", "encoded_views"):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or isinstance(value, bool):
+                raise UserError(f"{name} is {value!r}, expected a whole number")
+            object.__setattr__(self, name, int(value))  # of numpy's, too: job.json holds it
 
     @property
     def function(self) -> EncoderName | None:
@@ -62,3 +74,18 @@ class FitSettings:
             **({} if self.network == "auto" else {"network": self.network}),
             ROWS_CHECKSUM: hashlib.blake2b(repr(rows).encode(), digest_size=16).hexdigest(),
         }
+
+
+def path_of(value: Any, name: str) -> Path | None:
+    """A path that the caller gave as the argument `name`; None for None.
+
+    >>> path_of("fits/mine", "out")
+    PosixPath('fits/mine')
+    """
+    if value is None:
+        return None
+    if not isinstance(value, str | os.PathLike) or not isinstance(path := os.fspath(value), str):
+        raise UserError(f"{name} is {value!r}, expected the path of a file or folder")
+    if "\0" in path:
+        raise UserError(f"{name} is {value!r}, which holds a NUL character")
+    return expanded(path)

@@ -61,7 +61,8 @@ def _fit_page(fit: Path, top: int | None) -> Page:
     robust = None if classic else report.read_run(fit / ROBUST)
     plain = report.read_run(fit / PLAIN) if (fit / PLAIN / "config.toml").exists() else None
     found = _audit_of_fit(fit, draft)
-    method = str(job.get("method", "the robust method"))
+    # What was returned: logistic regression may have taken the place of the method that was asked for.
+    method = str(result.get("method") or job.get("method", "the robust method"))
     title = f"Labels of {fit.resolve().name}"
     verdict, gains, helped = _helped(result, method, same_cost=not classic)
     rows = _rows_of_fit(fit, found, draft)

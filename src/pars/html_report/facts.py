@@ -17,10 +17,10 @@ from pars.report import Run
 def fit_facts(
     fit: Path, job: Mapping[str, Any], run: Run | None, found: AuditReport | None, result: Mapping[str, Any]
 ) -> list[tuple[str, str]]:
-    method = str(job.get("method"))
-    facts = [("folder", str(fit)), ("method", method)]
-    if method in CLASSIC:
-        facts[1] = ("method", f"{method} ({CLASSIC[method].line.title})")
+    method = str(result.get("method") or job.get("method"))
+    title = f" ({CLASSIC[method].line.title})" if method in CLASSIC else ""
+    replaced = f", in place of {result['replaced']}" if result.get("replaced") else ""
+    facts = [("folder", str(fit)), ("method", f"{method}{title}{replaced}")]
     if found is not None:
         facts.append(("rows", f"{len(found)} rows, {found.n_labeled} labeled, {len(found.classes)} classes"))
     held_out = result.get("held_out")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,8 @@ def review(
     sample: also draw so many rows at random from all and from the list, to be judged blind.
     """
     report = what if isinstance(what, AuditReport) else getattr(what, "audit", None)
+    if not isinstance(report, AuditReport) and not isinstance(what, str | os.PathLike):
+        raise UserError(f"cannot review a {type(what).__name__}, expected a folder, a fit or an audit report")
     folder = getattr(what, "out", None) if isinstance(report, AuditReport) else Path(what)
     place = Path(out) if out is not None else None if folder is None else Path(folder) / FOLDER
     if place is None:

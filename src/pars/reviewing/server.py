@@ -53,6 +53,7 @@ class ReviewServer:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self._socket.bind(("127.0.0.1", port))
+            self._socket.listen(128)  # the address is shown, and may be opened, before the server runs
         except OSError as error:
             raise UserError(f"port {port} cannot be used: {error.strerror}; leave --port away for a free one") from None
         self.port = int(self._socket.getsockname()[1])
@@ -65,6 +66,7 @@ class ReviewServer:
         )  # fmt: skip
         self._server: Any = uvicorn.Server(config)
         self._thread: threading.Thread | None = None
+        self._files: list[Path] | None = None  # once it is closed
         self.lock: FolderLock | None = None  # held while it runs, if it was given one
 
     @property
@@ -99,11 +101,14 @@ class ReviewServer:
         self._server.should_exit = True
 
     def close(self) -> list[Path]:
-        """End the server, write the files and return their paths."""
+        """End the server, write the files and return their paths; again, it only returns them."""
+        if self._files is not None:
+            return self._files
         self.stop()
         if self._thread is not None:
             self._thread.join(10)
-        return self._end()
+        self._files = self._end()
+        return self._files
 
     def _end(self) -> list[Path]:
         self._socket.close()

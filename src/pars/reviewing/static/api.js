@@ -21,9 +21,13 @@ async function answer(response) {
   return found;
 }
 
+const reached = (request) => request.catch(() => {
+  throw new Error("The server does not answer. If it has ended, type the command pars review again: all that was saved is kept.");
+});
+
 export async function get(path, parameters = {}) {
   const query = new URLSearchParams(parameters).toString();
-  return answer(await fetch(query ? `${path}?${query}` : path, { cache: "no-store" }));
+  return answer(await reached(fetch(query ? `${path}?${query}` : path, { cache: "no-store" })));
 }
 
 async function send(path, body) {
@@ -37,7 +41,7 @@ async function send(path, body) {
   try {
     response = await request();
   } catch {
-    response = await request(); // the same id: a decision that did arrive counts once
+    response = await reached(request()); // the same id: a decision that did arrive counts once
   }
   return answer(response);
 }

@@ -49,7 +49,7 @@ async function show({ focus = true } = {}) {
   const main = $("main");
   const wasHere = S.row;
   if (S.row === null) {
-    const words = blind() ? "The blind sample is empty." : Object.keys(S.filter).length ? "No row passes the filter." : "No suspect labels.";
+    const words = blind() ? "The blind sample is empty." : Object.keys(S.filter).length ? "No row passes the filter." : "No suspect labels: there is nothing to decide. Any row can be shown by its number.";
     main.replaceChildren(make("p", { id: "item", tabindex: "-1", text: words }));
     S.item = null;
   } else if (S.view === "grid") {
@@ -119,6 +119,7 @@ function chrome() {
   let words = `${decided} of ${S.meta.suspects} · ${changed} changed`;
   if (blind() && S.page) words = `blind sample: ${S.meta.sample.done} of ${S.page.total}`;
   $("progress").textContent = words;
+  $("sample-done").hidden = !(blind() && S.page && S.page.total && S.meta.sample.done === S.page.total);
   for (const view of ["one", "grid", "sample", "sheet"]) $(`view-${view}`).setAttribute("aria-pressed", String(S.view === view));
   $("view-sample").hidden = !S.meta.sample;
   const inList = S.view === "one" || S.view === "grid" || blind();
@@ -229,9 +230,11 @@ async function decide(action, label) {
   const item = S.page.rows[at()];
   const row = S.row;
   const before = item && item.state;
+  const labelBefore = item && item.label;
   if (item) predict(item, action, label);
   done.then(absorb).catch(async (error) => {
-    await load({ row });
+    if (item) { item.state = before; item.label = labelBefore; }
+    await guarded(() => load({ row })); // if the server is gone, the row cannot be shown again
     problem(error);
   });
   if (item) {

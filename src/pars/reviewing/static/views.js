@@ -118,7 +118,8 @@ export function sheet(stats, classes, meta, on) {
   const n = stats.counts;
   box.append(make("h2", { text: "So far" }), table("Suspects by state", ["state", "rows"],
     Object.entries(n).map(([state, count]) => [STATES[state][1], String(count)])));
-  box.append(make("p", { id: "share", text: `Really wrong: ${interval(stats.all)} of ${stats.all.of} checked (95 % interval).` }));
+  const share = `Really wrong: ${interval(stats.all)} of ${stats.all.of} checked (95 % interval).`;
+  box.append(make("p", { id: "share", text: stats.all.of ? share : "Nothing is checked yet." }));
   if (stats.may_stop) {
     box.append(make("p", { class: "stop", id: "may-stop",
       text: `You may stop: of the last ${stats.last.of} labels, at most ${percent(stats.last.high)} were wrong.` }));
@@ -142,7 +143,9 @@ export function sheet(stats, classes, meta, on) {
     box.append(table("Really wrong, by pair", ["given → suggested", "checked", "wrong", "share (95 %)"], stats.pairs.map((p) =>
       [pairOf(p, classes), String(p.of), String(p.count), interval(p)])));
   }
-  box.append(table("Really wrong, by quality", ["quality", "rows", "checked", "share (95 %)"], stats.deciles.map((d) =>
-    [`${d.quality_low.toFixed(3)} to ${d.quality_high.toFixed(3)}`, String(d.rows), String(d.of), interval(d)])));
+  if (stats.deciles.length) {
+    box.append(table("Really wrong, by quality", ["quality", "rows", "checked", "share (95 %)"], stats.deciles.map((d) =>
+      [`${d.quality_low.toFixed(3)} to ${d.quality_high.toFixed(3)}`, String(d.rows), String(d.of), interval(d)])));
+  }
   return box;
 }
