@@ -200,7 +200,8 @@ def run(options: argparse.Namespace) -> None:
                 line = fit(clean, labels, candidate(settings), options.seed)
                 line = {"set": name, "noise": kind, "seed": options.seed, "candidate": settings, **line}
                 with options.out.open("a") as file:
-                    file.write(json.dumps({**line, "command": COMMAND}) + "\n")
+                    own = f'--seed {options.seed} --only {name} --noises {kind} --candidates "{settings}"'
+                    file.write(json.dumps({**line, "command": f"{COMMAND} {own}"}) + "\n")
                 print(name, kind, settings, line["holdout"], line["cpu_seconds"], flush=True)
 
 

@@ -18,7 +18,13 @@ Texts are read as they are:
 array(['card', 'post'], dtype='<U4')
 """
 
-from pars.errors import EncoderChosenWarning
+from pars.errors import EncoderChosenWarning, SimplerModelWarning
 from pars.estimator.classifier import EarlierCheckpointWarning, PARSClassifier, RobustClassifier
 
-__all__ = ["EarlierCheckpointWarning", "EncoderChosenWarning", "PARSClassifier", "RobustClassifier"]
+__all__ = [
+    "EarlierCheckpointWarning",
+    "EncoderChosenWarning",
+    "PARSClassifier",
+    "RobustClassifier",
+    "SimplerModelWarning",
+]

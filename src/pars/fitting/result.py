@@ -216,7 +216,10 @@ class FitResult:
             *report.warnings,
         ]
         if self.replaced is not None:
-            lines.append(f"{self.method} takes the place of {self.replaced}: it is clearly better on held-out labels.")
+            lines.append(
+                f"{self.method} takes the place of {self.replaced}: "
+                "it is clearly better on the held-out rows that choose settings."
+            )
         if self.verdict is None:
             lines.append(
                 f"Accuracy of {self.method} on held-out labels as given: {100 * self.held_out_accuracy:.1f} %. "
