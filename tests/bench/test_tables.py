@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from pars.errors import UserError
 from pars.methods import REGISTRY, by_name
 
 PAPER_ROWS = 14
+ROOT = Path(__file__).parents[2]
 SOMEWHERE = Sources({"cifar10": Path("cifar10.npz"), "cifar100": Path("cifar100.npz")}, Path("data"))
 
 
@@ -113,3 +115,21 @@ def test_columns_are_chosen_by_their_beginning_and_a_mistyped_one_is_named() -> 
     assert chosen("cifar100-sym-90,cifar10-sym-20", columns, "--cols") == ("cifar10-sym-20", "cifar100-sym-90")
     with pytest.raises(UserError, match="'cifar1' is none of"):
         chosen("cifar1", columns, "--cols")
+
+
+def test_fields_that_were_added_later_do_not_make_committed_lines_stale() -> None:
+    """These lines are of commit ef74451, when the fields of `scales.ADDED` did not exist."""
+    lines = [json.loads(text) for text in (ROOT / "results/tuning.jsonl").read_text().splitlines()]
+    of_row = [line for line in lines if line["row"] == "ce" and line["commit"].startswith("ef74451")]
+    assert len(of_row) == 16
+    where = Sources({"cifar10": Path("cifar10-lite0.npz")})
+    for line in of_row:
+        cell = Cell(line["scale"], line["column"], line["row"], line["seed"], line["settings"], line["trial"])
+        assert fingerprint(cell, where) == line["config"], "a new field? name it in scales.ADDED"
+
+
+def test_an_added_field_that_has_an_effect_changes_the_fingerprint() -> None:
+    cell = Cell("features", "cifar10-sym-50", "ce", 0)
+    before = fingerprint(cell, SOMEWHERE)
+    balanced = Cell("features", "cifar10-sym-50", "ce", 0, {"train": {"class_balanced": True}})
+    assert fingerprint(balanced, SOMEWHERE) != before

@@ -86,7 +86,16 @@ SCALES: dict[str, Scale] = {
         ),
     )
 }
+_NOTHING = object()  # equal to no value
 FEW_LABELS = 100  # of smoke, where the paper has 4 000 or 10 000
+ADDED: Mapping[str, Mapping[str, Any]] = {
+    "data": {"image_column": None, "label_column": None, "side": None, "skip_unreadable": False, "test": None},
+    "train": {"class_balanced": False},
+}
+"""Fields of a configuration that came after the first lines of the ledger, and their values in those runs.
+
+A fingerprint leaves a field out where it has this value, so that a new field does not make old lines stale.
+"""
 
 
 @dataclass(frozen=True)
@@ -233,9 +242,17 @@ def fingerprint(cell: Cell, where: Sources) -> str:
         "classic": dict(cell.settings.get("method", {})) if row.method in CLASSIC else None,
         "kind": type(config.method).__name__,
         "test": cell.trial is None,
-        "config": asdict(config),
+        "config": _without_added(asdict(config)),
     }
     return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _without_added(config: dict[str, Any]) -> dict[str, Any]:
+    """A configuration without the fields of `ADDED` that have no effect."""
+    out = dict(config)
+    for table, fields in ADDED.items():
+        out[table] = {name: value for name, value in config[table].items() if fields.get(name, _NOTHING) != value}
+    return out
 
 
 def _file(path: str | None) -> str | None:
