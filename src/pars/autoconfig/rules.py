@@ -35,7 +35,8 @@ def settings(shape: tuple[int, ...], class_rows: Sequence[int], method: str = "p
     holdout = 0.0 if n < 500 or min(class_rows) < 5 else max(0.1, 100 / n)
 
     # A small CNN for images of 4×4 pixels or more; else one hidden layer with BatchNorm, narrower for few rows.
-    model: dict[str, Any] = {"name": "mlp", "batch_norm": True, "hidden": [256 if n >= 1_000 else 128]}
+    hidden = [256 if n >= 1_000 else 128]
+    model: dict[str, Any] = {"name": "mlp", "batch_norm": True, "hidden": hidden, "matmul": "onednn"}
     if is_image and min(shape[1:]) >= 4:
         model = {"name": "small_cnn", "width": 16 if n < 5_000 else 32}
 

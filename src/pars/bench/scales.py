@@ -90,6 +90,7 @@ _NOTHING = object()  # equal to no value
 FEW_LABELS = 100  # of smoke, where the paper has 4 000 or 10 000
 ADDED: Mapping[str, Mapping[str, Any]] = {
     "data": {"image_column": None, "label_column": None, "side": None, "skip_unreadable": False, "test": None},
+    "model": {"matmul": "torch"},
     "train": {"class_balanced": False},
 }
 """Fields of a configuration that came after the first lines of the ledger, and their values in those runs.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 from torch import Tensor, nn
 
 from pars.models.backbone import Backbone
+from pars.models.onednn import OneDNNLinear
 
 
 class MLP(Backbone):
@@ -28,12 +30,14 @@ class MLP(Backbone):
         hidden: tuple[int, ...] = (256,),
         batch_norm: bool = False,
         dropout: float = 0.0,
+        matmul: Literal["torch", "onednn"] = "torch",
     ) -> None:
+        """`matmul` is of the hidden layers: by torch's BLAS or by oneDNN (`OneDNNLinear`)."""
         super().__init__()
-        layers: list[nn.Module] = []
+        linear, layers = OneDNNLinear if matmul == "onednn" else nn.Linear, list[nn.Module]()
         d_in = math.prod(input_shape)
         for d_out in hidden:
-            layers.append(nn.Linear(d_in, d_out, bias=not batch_norm))
+            layers.append(linear(d_in, d_out, bias=not batch_norm))
             if batch_norm:
                 layers.append(nn.BatchNorm1d(d_out))
             layers.append(nn.ReLU())
