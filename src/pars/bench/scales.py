@@ -90,7 +90,6 @@ _NOTHING = object()  # equal to no value
 FEW_LABELS = 100  # of smoke, where the paper has 4 000 or 10 000
 ADDED: Mapping[str, Mapping[str, Any]] = {
     "data": {"image_column": None, "label_column": None, "side": None, "skip_unreadable": False, "test": None},
-    "model": {"matmul": "torch"},
     "train": {"class_balanced": False},
 }
 """Fields of a configuration that came after the first lines of the ledger, and their values in those runs.
@@ -173,7 +172,7 @@ def _recipe(scale: Scale, column: Column, method: str, budget: float) -> run.Run
     if scale.name == "paper":
         return run.preset(f"{column.data}-low-resource" if column.labeled else column.data)(noise, method)
     config = run.preset("cifar10-small" if scale.name == "pixels" else "features", budget)(noise, method)
-    return replace(config, device="cpu")
+    return replace(config, device="cpu", model=replace(config.model, matmul="onednn"))
 
 
 def _noise(scale: Scale, column: Column) -> NoiseConfig:
@@ -249,8 +248,8 @@ def fingerprint(cell: Cell, where: Sources) -> str:
 
 
 def _without_added(config: dict[str, Any]) -> dict[str, Any]:
-    """A configuration without the fields of `ADDED` that have no effect."""
-    out = dict(config)
+    """A configuration without the fields of `ADDED` that have no effect, and without what changes rounding alone."""
+    out = {**config, "model": {name: value for name, value in config["model"].items() if name != "matmul"}}
     for table, fields in ADDED.items():
         out[table] = {name: value for name, value in config[table].items() if fields.get(name, _NOTHING) != value}
     return out
