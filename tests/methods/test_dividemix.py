@@ -20,7 +20,7 @@ from methods.two_networks import alone
 from pars.engine import TrainConfig, Trainer
 from pars.errors import UserError
 from pars.losses import class_balance, cross_entropy, reduce
-from pars.method_api import Epoch, Losses, Method, Network, Setting, Stage, Step, Task
+from pars.method_api import Epoch, Losses, Method, Network, Setting, Stage, Step, Sweep, Task, ViewName
 from pars.methods import by_name
 from pars.methods.dividemix import DivideMix, published
 from pars.methods.parts.loss_mixture import fit_gaussian_mixture
@@ -50,9 +50,14 @@ def separable(seed: int) -> Tensor:
 
 
 def divided(method: DivideMix, state: dict[str, Tensor], logits: list[Tensor], index: int = 0) -> Epoch:
-    epoch = epoch_of(GIVEN, state, K, logits=logits, rows=torch.tensor(USABLE))
-    two = tuple(Network(AsIs(), AsIs()) for _ in range(2))
-    epoch = replace(epoch, nets=two, index=index)
+    """Each network has logits of its own."""
+    first, second = (Network(AsIs(), AsIs()) for _ in range(2))
+
+    def run_pass(net: Network, rows: Tensor, view: ViewName, index: int, *, features: bool) -> Sweep:
+        return Sweep(logits[0 if net is first else 1][rows], None)
+
+    epoch = epoch_of(GIVEN, state, K, rows=torch.tensor(USABLE))
+    epoch = replace(epoch, nets=(first, second), index=index, run_pass=run_pass)
     method.divide(epoch)
     return epoch
 
