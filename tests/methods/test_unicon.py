@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from engine.helpers import Recorder, assert_identical, make_trainer, toy
+from engine.helpers import Recorder, assert_identical, make_trainer, network, toy
 from numpy.testing import assert_allclose
 from torch import Tensor, nn
 
@@ -205,6 +206,26 @@ def test_the_step_of_each_network_refines_and_guesses_labels_and_mixes_strong_vi
         assert guessed.tolist() == [int(np.argmax(q)) for q in guesses]
     assert [net.backwards for net in NETS] == [14, 16]
     assert [net.forwards for net in NETS] == [2 * (4 + 3 + 5), 2 * (3 + 5 + 3)]
+
+
+def test_features_of_the_other_rows_are_told_apart_in_their_strong_views() -> None:
+    module, projection = network(seed=1, batch_norm=False), nn.Linear(8, 6)
+    attached = nn.ModuleDict({"projection": projection})
+    views = {f"{name}/{i}": random(10 * i + (name == "strong"), 5, 4) for name in ("weak", "strong") for i in range(2)}
+    x, u = (
+        Batch(torch.arange(5) + at, random_classes(at, 5, 3), lambda name, index: views[f"{name}/{index}"])
+        for at in (0, 5)
+    )
+    state = {"divergence": torch.zeros(10), "trusted": torch.ones(10, dtype=torch.bool)}
+    net = Network(module, module, attached)
+    step = Step((net, net), {"labeled": x}, state, np.random.default_rng(3), epoch=2, progress=0.3, stage_progress=0.2)
+    found = UNICON(lambda_c=0.5, temperature=0.3).losses(step, net, net, x, u)["contrast"]
+    hidden: Any = module
+    projected = [projection(hidden.features(views[f"strong/{i}"])) for i in range(2)]
+    assert_allclose(found.item(), 0.5 * contrastive_loss(torch.cat(projected), 0.3).mean().item(), rtol=1e-5)
+    torch.autograd.backward(found)
+    assert projection.weight.grad is not None
+    assert any(parameter.grad is not None and parameter.grad.any() for parameter in module.parameters())
 
 
 def test_the_whole_run_as_warm_up_trains_each_network_alone() -> None:
