@@ -331,6 +331,12 @@ def test_what_makes_no_sense_is_refused(field: str, value: float) -> None:
         DivideMix(**{field: value})  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("value", [-0.1, 1.0, math.nan])
+def test_a_threshold_that_no_probability_exceeds_is_refused(value: float) -> None:
+    with pytest.raises(UserError, match=rf"method\.p_threshold is {value}, expected a number from 0 up to, not includ"):
+        DivideMix(p_threshold=value)
+
+
 def test_losses_of_no_epoch_and_unknown_views_are_refused() -> None:
     with pytest.raises(UserError, match=r"method\.loss_epochs is 0, expected 1 to 1000 epochs"):
         DivideMix(loss_epochs=0)
