@@ -262,6 +262,8 @@ def test_published_settings() -> None:
     assert (build("symmetric", 0.5).rest_ratio, build("symmetric", 0.9).rest_ratio) == (0.5, 1.0)
     assert (build("symmetric", 0.5).warm_up_entropy, build("asymmetric", 0.4).warm_up_entropy) == (0.0, 1.0)
     assert published(Setting("cifar100")).method["warm_up"].value == 30
+    train = {name: cited.value for name, cited in published(Setting("clothing1m")).train.items()}
+    assert (train["epochs"], train["steps_per_epoch"] * train["batch_size"]) == (200, 32_000)
 
 
 @pytest.mark.parametrize(("field", "value"), [("T", 0.0), ("lambda_u", -1.0), ("ramp", 2.0), ("rest_ratio", 0.0)])
