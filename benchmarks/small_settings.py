@@ -46,8 +46,10 @@ FEATURES: dict[str, list[dict[str, Any]]] = {
     "elr": [{"weight": weight, "beta": beta} for weight, beta in ((3.0, 0.7), (7.0, 0.7), (3.0, 0.9), (7.0, 0.9))],
     "elr+": ELR_PLUS,
 }
+MIXTURES = [{"lambda_u": weight, "alpha": alpha} for weight, alpha in product((25.0, 5.0, 0.0), (4.0, 0.5))]
 PIXELS: dict[str, list[dict[str, Any]]] = {
-    "augdesc-ws-waw": [{"lambda_u": weight, "alpha": alpha} for weight, alpha in product((25.0, 5.0, 0.0), (4.0, 0.5))],
+    "augdesc-ws-waw": MIXTURES,
+    "dividemix": MIXTURES,
     "unicon": [{"lambda_u": weight, "alpha": alpha} for weight, alpha in product((30.0, 5.0), (4.0, 0.5))],
     "elr+": ELR_PLUS,
 }

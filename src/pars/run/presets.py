@@ -138,7 +138,7 @@ def small_cifar10(noise: NoiseConfig, method: str | None = None) -> RunConfig:
         model=ModelConfig(name="small_cnn", width=16),
         train=TrainConfig(epochs=40, batch_size=64, lr=0.1, nesterov=True, ema=0.99, ema_ramp=True),
         # A small network does not memorize in so few epochs: NCE+MAE is then too slow (docs/experiments.md).
-        method=by_name(method or "pars", Setting(robust="gce(q=0.7)")),
+        method=by_name(method or "pars", Setting(robust="gce(q=0.7)", pixels=True)),
     )
 
 
