@@ -115,7 +115,7 @@ def test_histories_are_as_long_as_their_share_of_the_run() -> None:
 
 @pytest.mark.parametrize(("name", "constant"), [("elr", "beta"), ("elr+", "beta"), ("t-revision", "averaging")])
 def test_the_first_stage_trains_with_the_constant_of_its_length(name: str, constant: str) -> None:
-    method = replace(by_name(name), **{constant: 0.7, "reference_epochs": 60})  # type: ignore[arg-type]
+    method = replace(by_name(name), **{constant: 0.7, "reference_epochs": 60})
     task = Task(n_rows=4, n_classes=3, labels=torch.tensor([0, 1, 2, -1]), epochs=20)
     trained: Any = method.stages(task)[0].step
     assert_allclose(getattr(trained.__self__, constant), 0.7**3)
