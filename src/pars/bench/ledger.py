@@ -59,6 +59,15 @@ def append_once(path: Path, line: Mapping[str, Any]) -> bool:
         return True
 
 
+def check_appendable(path: Path) -> None:
+    """Raise a UserError where no line could be appended: before hours of work, not after them."""
+    place = path
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    if not os.access(place, os.W_OK):
+        raise UserError(f"{path} cannot be written: {place} is read-only, or you may not write there")
+
+
 @contextmanager
 def _exclusive(path: Path) -> Iterator[int]:
     """The file, opened for reading and writing, that no other process may append to."""

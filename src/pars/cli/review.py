@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from pars.cli.flags import Parser, add_json_flag
 from pars.cli.output import say, show
 from pars.errors import UserError
+from pars.files import expanded
 
 
 def command(args: Sequence[str]) -> int:
@@ -16,11 +16,11 @@ def command(args: Sequence[str]) -> int:
         prog="pars review",
         description="Look at the suspect labels of a run in the browser, one key each; out comes your corrected table.",
     )
-    parser.add_argument("run", type=Path, help="the run's folder, or that of `pars fit`")
+    parser.add_argument("run", type=expanded, help="the run's folder, or that of `pars fit`")
     parser.add_argument("--sample", type=int, default=0, metavar="N",
                         help="first judge N rows of all and N of the list blind: how good is the list?")  # fmt: skip
     parser.add_argument("--top", type=int, metavar="N", help="the N most suspect rows (default: the flagged ones)")
-    parser.add_argument("--table", type=Path, metavar="FILE", help="your table, if it has moved since the fit")
+    parser.add_argument("--table", type=expanded, metavar="FILE", help="your table, if it has moved since the fit")
     parser.add_argument("--port", type=int, default=0, help="default: a free one")
     parser.add_argument("--no-open", action="store_true", help="print the address, open no browser")
     parser.add_argument("--export", action="store_true", help="only write the files from the decisions so far")
