@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -37,6 +38,7 @@ def command(args: Sequence[str]) -> int:
     folder = options.run / reviewing.FOLDER
     if not options.run.is_dir():
         raise UserError(f"{options.run} is not a folder, expected that of a run or of `pars fit`")
+    is_new = not folder.exists()
     lock = reviewing.FolderLock(folder)
     if not lock.held and (url := reviewing.running_address(folder)) is not None:
         say("This run is being reviewed already:")
@@ -44,9 +46,14 @@ def command(args: Sequence[str]) -> int:
         if not options.no_open:
             reviewing.open_in_browser(url)
         return 0
-    session = reviewing.open_review(
-        options.run, table=options.table, top=options.top, read_only=not lock.held, folder=folder
-    )
+    try:
+        session = reviewing.open_review(
+            options.run, table=options.table, top=options.top, read_only=not lock.held, folder=folder
+        )
+    except UserError:
+        if is_new:  # nothing was there, and nothing is left
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
     if options.export:
         files = [str(path) for path in session.export()]
         show(options.json, {"files": files}, lambda: "\n".join(files))

@@ -176,7 +176,10 @@ def _dataset(
     if out is not None:
         job = settings.job(table, test)
         _check_folder(out, job, table.source)
-        if (out / ROWS).exists() and (out / FILES).exists():
+        is_whole = (out / FILES).exists()  # written last, and before any run begins
+        if not is_whole and (out / ROBUST).exists():
+            raise UserError(f"{out} was written by an older version of pars, or lost {FILES}: fit in a new folder")
+        if (out / ROWS).exists() and is_whole:
             check_files(out)
             return data.arrays(out / ROWS), encode.load_preprocessor(out, settings.function)
     if table.true_labels is not None:
