@@ -64,7 +64,7 @@ def check_appendable(path: Path) -> None:
     place = path
     while not place.exists() and place != place.parent:
         place = place.parent
-    if not os.access(place, os.W_OK):
+    if not os.access(place, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
         raise UserError(f"{path} cannot be written: {place} is read-only, or you may not write there")
 
 

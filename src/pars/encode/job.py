@@ -54,7 +54,9 @@ class Progress:
 
 
 def check_output_path(out: Path) -> None:
-    """Raise a UserError unless OUT can be written or resumed. Changes nothing on disk."""
+    """Raise a UserError unless OUT can be written or resumed. Changes nothing on disk but what a kill left."""
+    if out.name in ("", ".."):  # ".", "/": there is no name that .part could follow
+        raise UserError(f"{out} exists already; choose another name")
     _WorkFolder(out).check_free()
 
 
