@@ -34,7 +34,7 @@ def read_ledger(path: Path) -> list[Line]:
             if not isinstance(value, dict) or not all(isinstance(value.get(key), str) for key in _KEYS):
                 raise ValueError(f"expected an object with {', '.join(_KEYS)}")
         except (ValueError, RecursionError) as error:
-            raise UserError(f"{path}, line {number}: {error}") from error
+            raise UserError(f"{path} is no ledger: line {number}: {error}") from error
         lines.append(value)
     return lines
 
