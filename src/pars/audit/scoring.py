@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pars import seeds
-from pars.audit.calibration import Floats, Integers, calibrate, log_probabilities, parts, subsample, sums_by
+from pars.audit.calibration import Calibrated, Floats, Integers, log_probabilities, parts, subsample, sums_by
 from pars.audit.check import Array, GivenLabels, check_labels, check_probabilities, check_shape
 from pars.audit.noise_model import dawid_skene, plausible_range, transition_em
 from pars.audit.posterior import Posterior, fit_posterior, label_margin
@@ -69,7 +69,7 @@ def score(
         columns["knn_agree"] = np.where(
             given.numbers >= 0, votes[np.arange(len(p)), np.maximum(given.numbers, 0)], np.nan
         )
-    posterior = fit_posterior(log_probabilities(p), given.numbers)
+    posterior = fit_posterior(p, given.numbers)
     self_confidence = p[np.arange(len(p)), np.maximum(given.numbers, 0)].astype(np.float64)
     margin = np.concatenate([label_margin(p[part].astype(np.float64), given.numbers[part]) for part in parts(*p.shape)])
     named = {
@@ -79,7 +79,7 @@ def score(
         **(scores or {}),
     }
     named = {name: np.where(given.numbers >= 0, values, np.nan) for name, values in named.items()}
-    reason = why_not(posterior, given.numbers, [np.asarray(each, dtype=np.float64) for each in unseen])
+    reason = why_not(posterior, given.numbers, [np.asarray(each) for each in unseen])
     return _build_report(posterior, given, p.argmax(axis=1), views, columns, estimates or {}, warnings, named, reason)
 
 
@@ -163,7 +163,7 @@ def _build_report(
     )
 
 
-def why_not(posterior: Posterior, labels: Integers, unseen: Sequence[Floats]) -> str:
+def why_not(posterior: Posterior, labels: Integers, unseen: Sequence[Array]) -> str:
     """Return why these labels cannot be judged; empty if they can.
 
     Either the labels cannot be predicted better than by their frequencies, or margins are those of classes that overlap
@@ -171,20 +171,21 @@ def why_not(posterior: Posterior, labels: Integers, unseen: Sequence[Floats]) ->
     """
     n_classes = posterior.calibrated.shape[1]
     labeled = np.flatnonzero(labels >= 0)
-    sources = [(rows, each) for each in unseen if len(rows := labeled[np.isfinite(each[labeled]).all(axis=1)]) > 1]
+    sources = [(rows, each) for each in unseen if len(rows := labeled[np.isfinite(each).all(axis=1)[labeled]]) > 1]
     gains = []  # in standard errors, two of each source: likelihood of the labels over that by their frequencies, and
-    none: list[tuple[Integers, Floats | None]] = [(labeled, None)]
+    none: list[tuple[Integers, Array | None]] = [(labeled, None)]
     for rows, each in [*sources] or none:
         own = labels[rows]
         shares = (np.bincount(own, minlength=n_classes) + 1) / (len(own) + n_classes)
         found, best = np.empty(len(own)), np.empty(len(own), dtype=np.int64)
-        of_source = None if each is None else log_probabilities(each[rows])
-        if of_source is not None:
-            calibrate(of_source, own, out=of_source)
+        only = np.full(len(labels), -1)
+        only[rows] = own
+        of_source = None if each is None else Calibrated(each, only)
         for part in parts(len(rows), n_classes):
-            log_p = (
-                log_probabilities(np.exp(posterior.calibrated[rows[part]])) if of_source is None else of_source[part]
-            )
+            if of_source is None:
+                log_p = log_probabilities(np.exp(posterior.calibrated[rows[part]]))
+            else:
+                log_p = of_source[rows[part]]
             found[part], best[part] = log_p[np.arange(len(log_p)), own[part]], log_p.argmax(axis=1)
         gain = found - np.log(shares[own])
         gains.append(gain.mean() / max(gain.std() / np.sqrt(len(rows)), 1e-300) if len(rows) > 1 else np.inf)
@@ -211,7 +212,7 @@ def _noise_rates(posterior: Posterior, predicted: Integers, views: Mapping[str, 
     }
     # A network with such margins has about this accuracy; what is left of its disagreement is noise.
     n_classes = posterior.calibrated.shape[1]
-    agreement = float((posterior.calibrated[rows].argmax(axis=1) == labels).mean())
+    agreement = float((posterior.calibrated.best()[rows] == labels).mean())
     for name, value in zip(("separation", "separation_low", "separation_high"), posterior.accuracies, strict=True):
         accuracy = max(float(value), agreement, 1.5 / n_classes)
         out[name] = min(1.0, (accuracy - agreement) / (accuracy - (1 - accuracy) / (n_classes - 1)))
