@@ -11,6 +11,7 @@ from sklearn.neighbors import NearestNeighbors
 from audit.worlds import world
 from pars.audit import noise_model, scoring
 from pars.audit.calibration import (
+    Calibrated,
     calibrate,
     class_thresholds,
     log_probabilities,
@@ -111,6 +112,43 @@ def test_denoising_undoes_the_noise() -> None:
     noisy = clean @ (0.6 * np.eye(k) + 0.4 * turns)
     before, after = np.abs(noisy - clean).sum(), np.abs(np.exp(model.denoise(np.log(noisy), np.zeros(4))) - clean).sum()
     assert after < 0.35 * before
+
+
+def test_with_many_classes_denoising_of_the_largest_is_close_to_that_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    n, k = 300, 400
+    rng = np.random.default_rng(5)
+    logits = 1.5 * rng.standard_normal((n, k))
+    logits[np.arange(n), rng.integers(k, size=n)] += 8
+    for flips in (np.roll(np.eye(k), 1, axis=1), (1 - np.eye(k)) / (k - 1)):
+        p = softmax(logits, 1.0)
+        noisy = 0.7 * p + 0.3 * p @ flips
+        model = NoiseModel(np.full(k, np.log(0.3 / 0.7)), 0.0, flips)
+        exact = np.exp(model.denoise(np.log(noisy), np.zeros(n)))
+        monkeypatch.setattr(noise_model, "DENSE_CLASSES", 100)
+        close = np.exp(model.denoise(np.log(noisy), np.zeros(n)))
+        monkeypatch.undo()
+        assert np.abs(exact - noisy).sum(axis=1).mean() > 0.2  # there is something to take out
+        assert np.abs(exact - close).sum(axis=1).mean() < 0.02
+        assert (exact.argmax(axis=1) == close.argmax(axis=1)).all()
+
+
+def test_the_prior_of_many_classes_is_chosen_from_some_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = np.random.default_rng(6).poisson(2.0, (200, 200)).astype(float)
+    exact = fit_flip_probs(counts)
+    monkeypatch.setattr(noise_model, "PRIOR_CELLS", 200 * 50)
+    assert_allclose(fit_flip_probs(counts), exact)
+
+
+def test_calibrated_rows_are_those_of_all_rows_at_once() -> None:
+    here = world(n=500)
+    labels = np.where(np.arange(500) % 7 == 0, -1, here.labels)
+    lazy, every = Calibrated(here.p, labels), calibrate(log_probabilities(here.p), labels)
+    rows = np.array([3, 400, 7])
+    assert lazy.shape == (500, 5)
+    assert (lazy[rows] == every[rows]).all()
+    assert (lazy[10:40] == every[10:40]).all()
+    assert (lazy.best() == every.argmax(axis=1)).all()
+    assert (lazy.of_class(here.labels) == every[np.arange(500), here.labels]).all()
 
 
 def test_the_noise_model_finds_the_rates_that_made_the_labels() -> None:

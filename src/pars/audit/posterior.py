@@ -45,7 +45,7 @@ from pars.audit.calibration import (
     subsample,
     temperature_for_confidence,
 )
-from pars.audit.noise_model import NoiseModel, fit_noise_model
+from pars.audit.noise_model import DENSE_CLASSES, NoiseModel, fit_noise_model
 
 FEWEST_CONFIDENT = 5  # with fewer confident rows, the noise model is fitted to all
 CONFIDENT_TAU = 0.25  # of the clean probabilities of confident rows; 0.15 to 0.25 are nearly the same (docs/audit.md)
@@ -134,6 +134,7 @@ class _Rows:
         sharpness 1: confident rows are certain. 0: g is as confident as a network of this accuracy is right.
         """
         n_classes = self.calibrated.shape[1]
+        many = n_classes > DENSE_CLASSES  # half the memory: with thousands of classes these may be all rows
         sure = rows[self.confident[rows]]
         if len(sure) < FEWEST_CONFIDENT:
             sure = rows
@@ -143,9 +144,11 @@ class _Rows:
             some = subsample(rows, n_classes)
             matched = max(temperature_for_confidence(self.comparable(some), accuracy), LOWEST_TAU)
             tau = tau**sharpness * matched ** (1 - sharpness)
-        noise = fit_noise_model(
-            softmax(of_sure := self.comparable(sure), tau, out=of_sure), self.labels[sure], self.difficulty[sure]
-        )
+        of_sure: npt.NDArray[np.floating] = np.empty((len(sure), n_classes), np.float32 if many else np.float64)
+        for part in parts(len(sure), n_classes):
+            of_sure[part] = softmax(self.comparable(sure[part]), tau)
+        noise = fit_noise_model(of_sure, self.labels[sure], self.difficulty[sure])
+        del of_sure
         few = subsample(rows, n_classes)
         clean = clean_temperature(self.calibrated[few], self.labels[few], self.difficulty[few], noise)
         if sharpness < 1:

@@ -70,17 +70,23 @@ def score(
             given.numbers >= 0, votes[np.arange(len(p)), np.maximum(given.numbers, 0)], np.nan
         )
     posterior = fit_posterior(p, given.numbers)
-    self_confidence = p[np.arange(len(p)), np.maximum(given.numbers, 0)].astype(np.float64)
-    margin = np.concatenate([label_margin(p[part].astype(np.float64), given.numbers[part]) for part in parts(*p.shape)])
-    named = {
-        "self_confidence": self_confidence,
-        "normalized_margin": (margin + 1) / 2,
-        **({"neighbor_votes": columns["knn_agree"]} if "knn_agree" in columns else {}),
-        **(scores or {}),
-    }
-    named = {name: np.where(given.numbers >= 0, values, np.nan) for name, values in named.items()}
+    named = _other_scores(p, given.numbers)
+    more = {"neighbor_votes": columns["knn_agree"]} if "knn_agree" in columns else {}
+    for name, values in {**more, **(scores or {})}.items():
+        named[name] = np.where(given.numbers >= 0, values, np.nan)
     reason = why_not(posterior, given.numbers, [np.asarray(each) for each in unseen])
     return _build_report(posterior, given, p.argmax(axis=1), views, columns, estimates or {}, warnings, named, reason)
+
+
+def _other_scores(p: npt.NDArray[np.floating], labels: Integers) -> dict[str, Array]:
+    """Self-confidence and normalized margin [n]; NaN for unlabeled rows."""
+    out: dict[str, Array] = {name: np.empty(len(p)) for name in ("self_confidence", "normalized_margin")}
+    for part in parts(*p.shape):
+        of_part, own = p[part].astype(np.float64), labels[part]
+        of_label = of_part[np.arange(len(own)), np.maximum(own, 0)]
+        out["self_confidence"][part] = np.where(own >= 0, of_label, np.nan)
+        out["normalized_margin"][part] = (label_margin(of_part, own) + 1) / 2
+    return out
 
 
 def _build_report(
@@ -97,7 +103,13 @@ def _build_report(
     n, n_classes = posterior.calibrated.shape
     labels, n_choices = given.numbers, min(CHOICES, n_classes)
     right = posterior.right
-    choices, choice_probs = np.zeros((n, n_choices), np.int64), np.zeros((n, n_choices))
+    labeled = labels >= 0
+    rank, of_labeled = np.zeros(n, np.int64), np.flatnonzero(labeled)  # ties of the score are broken by the margin
+    order = np.lexsort((posterior.margin[labeled], posterior.score[labeled], right[labeled]))
+    rank[of_labeled[order]] = np.arange(1, len(of_labeled) + 1)
+    del order, of_labeled  # a million rows with ten classes: each is a tenth of the probabilities
+    suggested, suggested_prob = np.zeros(n, np.int64), np.zeros(n)
+    choices, choice_probs = np.zeros((n, n_choices), np.int32), np.zeros((n, n_choices), np.float32)
     ambiguous = np.zeros(n, dtype=bool)
     joint = np.zeros((n_classes, n_classes))  # expected rows [true, given]
     for part in parts(n, n_classes):
@@ -107,19 +119,16 @@ def _build_report(
         some = np.argpartition(-q, n_choices - 1, axis=1)[:, :n_choices]
         values = np.take_along_axis(q, some, axis=1)
         largest_first = np.argsort(-values, axis=1, kind="stable")
-        choices[part] = np.take_along_axis(some, largest_first, axis=1)
-        choice_probs[part] = np.take_along_axis(values, largest_first, axis=1)
+        some, values = (np.take_along_axis(each, largest_first, axis=1) for each in (some, values))
+        choices[part], choice_probs[part] = some, values
+        suggested[part], suggested_prob[part] = some[:, 0], values[:, 0]
         own = np.flatnonzero(labels[part] >= 0)
         joint += sums_by(labels[part][own], q[own], n_classes).T
-    labeled = labels >= 0
     rate = float(1 - right[labeled].mean())
     estimates = {"posterior": rate, **_noise_rates(posterior, predicted, views), **more}
     low, high = plausible_range(estimates, int(labeled.sum()))
     if reason:
         low = 0.0
-    rank, of_labeled = np.zeros(n, np.int64), np.flatnonzero(labeled)  # ties of the score are broken by the margin
-    order = np.lexsort((posterior.margin[labeled], posterior.score[labeled], right[labeled]))
-    rank[of_labeled[order]] = np.arange(1, len(of_labeled) + 1)
     true_rows = joint.sum(axis=1, keepdims=True)
     transition = (joint + 1e-9 * np.eye(n_classes)) / (true_rows + 1e-9)
     class_rows = joint.sum(axis=0)
@@ -130,7 +139,6 @@ def _build_report(
         for j, k in cells
         if wrong[j, k] >= 0.5
     )
-    suggested = choices[:, 0]
     return AuditReport(
         classes=given.classes,
         given=labels,
@@ -140,7 +148,7 @@ def _build_report(
         suggested_label=given.as_given(suggested),
         predicted_label=given.as_given(predicted),
         label_right_prob=right,
-        suggested_prob=choice_probs[:, 0],
+        suggested_prob=suggested_prob,
         margin=posterior.margin,
         rank=rank,
         is_label_issue=labeled & (suggested != labels),
