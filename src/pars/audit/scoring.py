@@ -119,7 +119,8 @@ def _build_report(
         some = np.argpartition(-q, n_choices - 1, axis=1)[:, :n_choices]
         values = np.take_along_axis(q, some, axis=1)
         largest_first = np.argsort(-values, axis=1, kind="stable")
-        some, values = (np.take_along_axis(each, largest_first, axis=1) for each in (some, values))
+        some = np.take_along_axis(some, largest_first, axis=1)
+        values = np.take_along_axis(values, largest_first, axis=1)
         choices[part], choice_probs[part] = some, values
         suggested[part], suggested_prob[part] = some[:, 0], values[:, 0]
         own = np.flatnonzero(labels[part] >= 0)
@@ -179,7 +180,7 @@ def why_not(posterior: Posterior, labels: Integers, unseen: Sequence[Array]) -> 
     """
     n_classes = posterior.calibrated.shape[1]
     labeled = np.flatnonzero(labels >= 0)
-    sources = [(rows, each) for each in unseen if len(rows := labeled[np.isfinite(each).all(axis=1)[labeled]]) > 1]
+    sources = [(rows, each) for each in unseen if len(rows := labeled[np.isfinite(each[labeled]).all(axis=1)]) > 1]
     gains = []  # in standard errors, two of each source: likelihood of the labels over that by their frequencies, and
     none: list[tuple[Integers, Array | None]] = [(labeled, None)]
     for rows, each in [*sources] or none:

@@ -182,9 +182,11 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             predicted_label=self._as_given(found.predicted),
         )
 
-    def _features(self, X: Any) -> npt.NDArray[Any]:
-        """The rows of fit as the network saw them."""
+    def _features(self, X: Any) -> npt.NDArray[Any] | None:
+        """The rows of fit as the network saw them; token numbers have no neighbors."""
         rows, model = read_rows(self, X, self.preprocessor_), self.model_
+        if rows.dtype == np.int32:
+            return None
         return rows if rows.ndim == 4 else standardize(rows, model.mean, model.std, "X")
 
     def _as_given(self, classes: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
