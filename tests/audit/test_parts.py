@@ -247,3 +247,10 @@ def test_margins_by_hand() -> None:
 def test_spread_rows_are_evenly_spread() -> None:
     assert subsample(np.arange(10), 3, 4).tolist() == [0, 3, 6, 9]
     assert subsample(np.arange(3), 3, 4).tolist() == [0, 1, 2]
+
+
+def test_the_largest_of_many_columns_are_those_of_a_sort() -> None:
+    values = np.random.default_rng(8).standard_normal((50, 5003)).astype(np.float32)
+    found = scoring.largest(values, 10)
+    expected = np.argsort(-values, axis=1)[:, :10]
+    assert (np.sort(found, axis=1) == np.sort(expected, axis=1)).all()

@@ -20,6 +20,7 @@ NEIGHBORS = 10
 CLEAR = 2 / 3  # probability without the label from which on a row is not ambiguous
 TWO_CLASSES_OVERLAP, CLASSES_OVERLAP = 0.66, 0.76  # overlap from which on nothing can be judged, for 2 and more classes
 CELLS = 2**24  # similarities in memory at a time: 64 MB
+BLOCK, FEW_COLUMNS = 64, 4096  # similarities that are looked at together; fewer than so many are not divided
 VOTERS = 60_000  # with more labeled rows, a random sample of this size votes
 
 
@@ -266,7 +267,25 @@ def neighbor_votes(features: Array, classes: Integers, *, n_classes: int, k: int
         own = place[start : start + size]
         is_voter = np.flatnonzero(own >= 0)
         similarity[is_voter, own[is_voter]] = -np.inf
-        nearest = np.argpartition(-similarity, k - 1, axis=1)[:, :k]
+        nearest = largest(similarity, k)
         rows = np.repeat(np.arange(start, start + len(nearest)), k)
         np.add.at(out, (rows, classes[voters[nearest]].ravel()), 1 / k)
     return out
+
+
+def largest(values: npt.NDArray[np.float32], k: int) -> Integers:
+    """Return the columns [n, k] of the k largest values of each row [n, m], in no order.
+
+    Of many columns, the largest are looked for in the k blocks with the largest maxima, where all of them are.
+    """
+    n, m = values.shape
+    if m < FEW_COLUMNS:
+        return np.argpartition(-values, k - 1, axis=1)[:, :k]
+    whole = m // BLOCK * BLOCK
+    blocks = values[:, :whole].reshape(n, -1, BLOCK)
+    best = np.argpartition(-blocks.max(axis=2), k - 1, axis=1)[:, :k]
+    columns = (best[:, :, None] * BLOCK + np.arange(BLOCK)).reshape(n, -1)
+    rest = np.broadcast_to(np.arange(whole, m), (n, m - whole))
+    columns = np.concatenate([columns, rest], axis=1)
+    found = np.argpartition(-np.take_along_axis(values, columns, axis=1), k - 1, axis=1)[:, :k]
+    return np.asarray(np.take_along_axis(columns, found, axis=1), dtype=np.int64)
