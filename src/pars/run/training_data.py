@@ -112,7 +112,7 @@ def check_own_file(config: RunConfig) -> None:
     """A preset for one's own rows cannot know whose: say so, rather than that its placeholder does not exist."""
     for preset, name in OWN_FILES.items():
         if config.data.name == name and not Path(name).exists():
-            kind = "FILE.npz" if name.endswith(".npz") else "FOLDER"
+            kind = {".npz": "FILE.npz", ".csv": "TABLE"}.get(Path(name).suffix, "FOLDER")
             raise UserError(f"data.name is {name}, which is not there: preset {preset} needs --data.name {kind}")
 
 
