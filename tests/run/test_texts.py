@@ -126,7 +126,13 @@ def test_a_method_that_mixes_rows_is_refused_with_the_reason(folder: Path, table
 def test_fit_and_estimator_train_a_text_network_and_predict_texts(folder: Path, table: Path, tmp_path: Path) -> None:
     rows = data.read_table(table, text="says", label="animal")
     texts, labels = list(rows.texts or []), [rows.classes[k] for k in rows.labels]
-    how = {"text": "says", "method": "ce", "network": f"hf:{folder}", "baseline": False, "out": tmp_path / "fit"}
+    how: dict[str, Any] = {
+        "text": "says",
+        "method": "ce",
+        "network": f"hf:{folder}",
+        "baseline": False,
+        "out": tmp_path / "fit",
+    }
     result, again = (pars.fit(table, "animal", **how) for _ in range(2))
     assert again.predict(texts).tolist() == result.predict(texts).tolist()
     assert main(["predict", str(tmp_path / "fit"), str(table), "--out", str(tmp_path / "found.csv")]) == 0
