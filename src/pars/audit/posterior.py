@@ -25,6 +25,7 @@ plain self-confidence, the data do not support the correction: `model_weight` sh
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -134,7 +135,6 @@ class _Rows:
         sharpness 1: confident rows are certain. 0: g is as confident as a network of this accuracy is right.
         """
         n_classes = self.calibrated.shape[1]
-        many = n_classes > DENSE_CLASSES  # half the memory: with thousands of classes these may be all rows
         sure = rows[self.confident[rows]]
         if len(sure) < FEWEST_CONFIDENT:
             sure = rows
@@ -144,17 +144,22 @@ class _Rows:
             some = subsample(rows, n_classes)
             matched = max(temperature_for_confidence(self.comparable(some), accuracy), LOWEST_TAU)
             tau = tau**sharpness * matched ** (1 - sharpness)
-        of_sure: npt.NDArray[np.floating] = np.empty((len(sure), n_classes), np.float32 if many else np.float64)
-        for part in parts(len(sure), n_classes):
-            of_sure[part] = softmax(self.comparable(sure[part]), tau)
-        noise = fit_noise_model(of_sure, self.labels[sure], self.difficulty[sure])
-        del of_sure
+        noise = self.fit_noise(sure, lambda part: softmax(self.comparable(part), tau))
         few = subsample(rows, n_classes)
         clean = clean_temperature(self.calibrated[few], self.labels[few], self.difficulty[few], noise)
         if sharpness < 1:
             logits = noise.denoise(self.calibrated[some], self.difficulty[some])
             clean = clean**sharpness * temperature_for_confidence(logits, accuracy, highest=2.0) ** (1 - sharpness)
         return noise, clean
+
+    def fit_noise(self, rows: Integers, clean: Callable[[Integers], Floats]) -> NoiseModel:
+        """Return the noise model of some rows. clean: their class probabilities without labels, computed in parts."""
+        n_classes = self.calibrated.shape[1]
+        many = n_classes > DENSE_CLASSES  # half the memory: with thousands of classes these may be all rows
+        probabilities: npt.NDArray[np.floating] = np.empty((len(rows), n_classes), np.float32 if many else np.float64)
+        for part in parts(len(rows), n_classes):
+            probabilities[part] = clean(rows[part])
+        return fit_noise_model(probabilities, self.labels[rows], self.difficulty[rows])
 
     def log_odds(self, rows: Integers, noise: NoiseModel, tau: float) -> Floats:
         """Return the log-odds [m] that the labels of some rows are right, by Bayes' rule."""
