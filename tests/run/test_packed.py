@@ -103,7 +103,7 @@ def test_a_damaged_picture_is_named_by_row_and_file(pack: Path, tmp_path: Path) 
     content = bytearray((broken / "data.bin").read_bytes())
     content[start:stop] = bytes(stop - start)
     (broken / "data.bin").write_bytes(content)
-    with pytest.raises(UserError, match=r"data.bin: row 7 \(.*jpg\) cannot be read as a picture"):
+    with pytest.raises(UserError, match=r"data.bin: row 7 \(.*jpg\) cannot be read as an image"):
         images.gather(np.arange(10))
 
 

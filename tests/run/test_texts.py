@@ -123,6 +123,25 @@ def test_a_method_that_mixes_rows_is_refused_with_the_reason(folder: Path, table
         run.train_or_resume(configuration(folder, table, "mixup", epochs=1))
 
 
+def test_token_numbers_of_a_file_are_checked_and_need_a_network_of_texts(tmp_path: Path) -> None:
+    x = np.array([[2, 4, 3, -1], [2, 5, 6, 3]] * 4)
+    file = tmp_path / "tokens.npz"
+    np.savez(file, x=x, y=[0, 1] * 4, tokens=True)
+    found = data.load(DataConfig(name=str(file))).train
+    assert found.is_text
+    assert found.features is None
+    assert (found.inputs == x).all()
+    with pytest.raises(UserError, match=r"rows are texts as token numbers, expected --model\.name hf:NAME"):
+        run.load_training_data(RunConfig(data=DataConfig(name=str(file)), method=by_name("ce")))
+    x[3, 1] = -2
+    np.savez(file, x=x, y=[0, 1] * 4, tokens=True)
+    with pytest.raises(UserError, match=r"row 3, token 1 is -2, expected -1 to"):
+        data.load(DataConfig(name=str(file)))
+    np.savez(file, x=x / 2, y=[0, 1] * 4, tokens=True)
+    with pytest.raises(UserError, match="expected whole numbers"):
+        data.load(DataConfig(name=str(file)))
+
+
 def test_fit_and_estimator_train_a_text_network_and_predict_texts(folder: Path, table: Path, tmp_path: Path) -> None:
     rows = data.read_table(table, text="says", label="animal")
     texts, labels = list(rows.texts or []), [rows.classes[k] for k in rows.labels]
@@ -151,7 +170,7 @@ def test_what_cannot_be_is_refused(folder: Path, table: Path, tmp_path: Path) ->
         text_tokenizer(f"hf:{folder}", 64)
     with pytest.raises(UserError, match="a text network is hf:NAME"):
         pars.fit(["miaow", "woof"] * 9, ["cat", "dog"] * 9, network="timm:resnet18")
-    with pytest.raises(UserError, match="needs images, these rows are texts"):
+    with pytest.raises(UserError, match="needs images"):
         build_model(ModelConfig(name="lite0"), (6,), 3, seed=0)
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="no tokenizer that can be loaded"):

@@ -68,7 +68,7 @@ def text_network(name: str, weights: str, input_shape: tuple[int, ...], n_classe
 def _load(name: str, weights: str) -> Any:
     prefix, _, rest = name.partition(":")
     if prefix != "hf":
-        raise UserError(f"model {name} needs images, these rows are texts: expected hf:NAME")
+        raise UserError(f"model {name} needs images [C, H, W], rows here have one axis; a network of texts is hf:NAME")
     model = hf_model(rest, weights)
     if getattr(model, "main_input_name", "") != "input_ids" or getattr(model.config, "is_encoder_decoder", False):
         raise UserError(f"{name} is a {type(model).__name__}, expected a model of texts with an encoder only")

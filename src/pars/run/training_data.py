@@ -72,6 +72,8 @@ def load_training_data(config: RunConfig, dataset: Dataset | None = None) -> Tra
     if config.model.name not in models.OWN and config.model.normalize == "network" and loaded.train.is_image:
         mean, std = models.input_statistics(config.model.name, loaded.train.inputs.shape[1])
         loaded = replace(loaded, mean=mean, std=std)
+    if loaded.train.is_text and config.model.name in models.OWN:
+        raise UserError(f"{loaded.name}: rows are texts as token numbers, expected --model.name hf:NAME")
     if loaded.test is not None and not (loaded.test.labels >= 0).any():
         loaded = replace(loaded, test=None)  # nothing to compare with
     noisy = corrupted(config, loaded)
