@@ -67,14 +67,9 @@ class Calibrated:
 
     def __init__(self, probabilities: npt.NDArray[np.floating], labels: Integers) -> None:
         self._probabilities = probabilities
+        self.shape = probabilities.shape[0], probabilities.shape[1]  # rows and classes
         some = subsample(np.flatnonzero(labels >= 0), probabilities.shape[1])
         self._tau = likeliest_temperature(log_probabilities(probabilities[some]), labels[some])
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and classes."""
-        n, n_classes = self._probabilities.shape
-        return n, n_classes
 
     def __getitem__(self, rows: slice | Integers) -> Floats:
         """The log-probabilities [m, K] of some rows: a new array."""
