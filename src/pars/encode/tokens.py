@@ -13,7 +13,6 @@ import numpy.typing as npt
 from pars.errors import UserError, one_line
 from pars.files import write_text
 from pars.machine import import_optional
-from pars.models.pretrained import hf_source
 
 LONGEST = 128  # tokens of a text, unless told otherwise; the rest is not read
 _INSTALL = "pip install 'pars-lnl[hf]'"
@@ -53,6 +52,8 @@ def text_tokenizer(name: str, length: int | None = None) -> Tokenizer:
     prefix, _, rest = name.partition(":")
     if prefix != "hf" or not rest:
         raise UserError(f"{name} does not read texts; expected hf:NAME, a text network of transformers")
+    from pars.models.pretrained import hf_source  # here: it imports torch
+
     transformers = import_optional("transformers", name, _INSTALL)
     try:
         found = transformers.AutoTokenizer.from_pretrained(hf_source(rest), trust_remote_code=False)
