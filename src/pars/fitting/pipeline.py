@@ -31,7 +31,7 @@ from pars.fitting.settings import ROWS_CHECKSUM, FitSettings, path_of
 from pars.fitting.simpler import LINEAR, better_linear
 from pars.fitting.training import ClassicTraining, Training, check_request, choose_config, epochs_for_flop, no_progress
 from pars.run import Classifier
-from pars.run_files import FILES, check_files
+from pars.run_files import FILES, RunFiles, check_files, check_run_format
 
 LEAST_HELD_OUT = 0.2  # of few rows, where the automatic settings would hold out none
 FEWEST_KNOWN = 10  # held-out rows with a known label, to measure accuracies on them
@@ -176,7 +176,10 @@ def _dataset(
     if out is not None:
         job = settings.job(table, test)
         _check_folder(out, job, table.source)
-        if (out / ROWS).exists() and (out / FILES).exists():
+        is_whole = (out / FILES).exists()  # written last, and before any run begins
+        if not is_whole and (out / ROBUST).exists():
+            raise UserError(f"{out} was written by an older version of pars, or lost {FILES}: fit in a new folder")
+        if (out / ROWS).exists() and is_whole:
             check_files(out)
             return data.arrays(out / ROWS), encode.load_preprocessor(out, settings.function)
     if table.true_labels is not None:
@@ -229,6 +232,9 @@ def _check_folder(out: Path, job: Mapping[str, Any], source: str) -> None:
     """Refuse a folder that holds another fit, or anything else; one without rows and runs has nothing to lose."""
     if (out / JOB).exists():
         begun = (out / ROWS).exists() or (out / ROBUST).exists()
+        for folder in (out / ROBUST, out / PLAIN):
+            if RunFiles(folder).inputs.exists():
+                check_run_format(folder)
         if begun and (found := _read_job(out / JOB)) != job:
             if isinstance(found, dict) and found | {ROWS_CHECKSUM: job[ROWS_CHECKSUM]} == job:
                 raise UserError(f"{source} has changed since {out} was begun; expected a new folder")
