@@ -89,7 +89,10 @@ SCALES: dict[str, Scale] = {
 _NOTHING = object()  # equal to no value
 FEW_LABELS = 100  # of smoke, where the paper has 4 000 or 10 000
 ADDED: Mapping[str, Mapping[str, Any]] = {
-    "data": {"image_column": None, "label_column": None, "side": None, "skip_unreadable": False, "test": None},
+    "data": {
+        **{"image_column": None, "label_column": None, "side": None, "skip_unreadable": False, "test": None},
+        "text_column": None,
+    },
     "train": {"class_balanced": False},
 }
 """Fields of a configuration that came after the first lines of the ledger, and their values in those runs.

@@ -70,8 +70,9 @@ def fit(
         an .npz file has as x_test and y_test.
     encoder: for texts and images, a name as in `pars encode` or a function; None: chosen, with a warning.
     encoded_views: number of weak and of strong views of every text or image to encode and train on.
-    network: "auto", or a network to train on images: "timm:NAME", "hf:NAME", "lite0", or a dict of fields of
-        `ModelConfig` with such a name. Image files are read at `size` pixels per side (default 224).
+    network: "auto", or a network to train on images: "timm:NAME", "hf:NAME", "lite0", or on texts: "hf:NAME", or a
+        dict of fields of `ModelConfig` with such a name. Image files are read at `size` pixels per side (default 224),
+        of texts at most `size` tokens (128).
     baseline: False: plain cross-entropy is not trained, so the result does not say whether the method helped.
     skip_unreadable: leave out images that cannot be read, with a warning that counts them.
     checked_labels: labels.csv of a review of these rows. Its labels replace the given ones; dropped rows are not
@@ -164,8 +165,7 @@ def audit_fit(out: Path) -> AuditReport:
         report = ClassicTraining(dataset, load_fit(out / ROBUST, rows=dataset.train)).audit()
     else:
         run.check_data_of(out / ROBUST, dataset)
-        inputs = dataset.train.inputs
-        report = audit.audit_run(out / ROBUST, features=inputs if inputs.ndim == 2 else None)
+        report = audit.audit_run(out / ROBUST, features=dataset.train.features)
     return report if dataset.train.checked is None else report.with_checked(dataset.train.known)
 
 
@@ -191,7 +191,8 @@ def _dataset(
                 f"no row ({len(strange)} such rows); is it another column?"
             )
     side = None if settings.network == "auto" else autoconfig.pixel_side(settings.network)
-    preprocessor = encode.fit_preprocessor(table, settings.encoder, side=side)
+    network = None if table.kind != "text" or settings.network == "auto" else settings.network
+    preprocessor = encode.fit_preprocessor(table, settings.encoder, side=side, network=network)
     preprocessor = replace(preprocessor, read_options=dict(settings.reading))
     if preprocessor.note:
         log(preprocessor.note)
@@ -210,10 +211,11 @@ def _dataset(
     try:
         with _encoding_progress(encoder, table, test) if encoder is not None and progress else nullcontext() as step:
             x, cached = preprocessor.transform(table, views, step)
-            train = Split(data.to_inputs(x, f"{path}: x"), table.labels, table.true_labels, cached, table.checked)
+            as_inputs = data.to_inputs if preprocessor.tokenizer is None else data.to_tokens
+            train = Split(as_inputs(x, f"{path}: x"), table.labels, table.true_labels, cached, table.checked)
             if test is not None:
                 x, _ = preprocessor.transform(test, step=step)
-                rest = Split(data.to_inputs(x, f"{path}: x_test"), test.labels, test.labels)
+                rest = Split(as_inputs(x, f"{path}: x_test"), test.labels, test.labels)
         dataset = data.checked_dataset(path, train, rest, table.classes)
     except UserError:
         if made:  # nothing was there, and nothing is left
@@ -251,6 +253,8 @@ def _save_rows(out: Path, table: Table, preprocessor: Preprocessor, train: Split
     # json escapes to ASCII: a text may hold lone surrogates, which UTF-8 cannot encode.
     write_text(out / CONTENT, json.dumps(asdict(content_of(table)) | {"source": source}, indent=0) + "\n")
     arrays = {"x": train.inputs, "y": train.labels, "classes": np.array(table.classes), "ids": np.array(table.ids)}
+    if train.is_text:
+        arrays["tokens"] = np.array(True)
     if train.cached is not None:
         arrays["x_views"] = train.cached
     if train.checked is not None:

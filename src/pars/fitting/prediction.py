@@ -145,6 +145,13 @@ def load_predictor(path: Path, *, device: DeviceName = "auto", encoder: EncoderN
     if is_classic_folder(folder):
         return Predictor(load_fit(folder, rows=rows).classifier, preprocessor, str(path))
     model = run.load_run(folder, device=device)
+    config = run.open_run(folder)[1]
+    if preprocessor is None and config.data.text_column is not None:  # a run of `pars train`
+        preprocessor = Preprocessor(
+            "text",
+            tokenizer=encode.text_tokenizer(config.model.name, model.input_shape[0]),
+            read_options={"text": config.data.text_column, "label": config.data.label_column, "unlabeled": ""},
+        )
     return Predictor(model, preprocessor, str(path))
 
 
