@@ -3,7 +3,8 @@
 1. Calibrate the probabilities to the given labels (temperature scaling) and make classes comparable: divide by the
    root of the mean self-confidence of each class (`class_thresholds`). The largest is the prediction.
 2. Rows that reach the threshold of some class are *confident*: their true class is nearly certain (τ = ¼). Fit the
-   noise model (`noise_model`) to them: error rates by class and difficulty, and flip probabilities.
+   noise model (`noise_model`) to them: error rates by class and difficulty, and flip probabilities. For the level,
+   where error rates grow with difficulty, take that noise out of the probabilities of all rows, and fit it again.
 3. Calibrated probabilities predict *given* labels: remove the noise from them (`NoiseModel.denoise`).
 4. For the remaining rows, use the noise rate the model assigns to rows of that difficulty; any further disagreement
    is an error of the network. That gives the temperature τ of the clean probabilities g (step 3 to the power 1/τ).
@@ -127,10 +128,13 @@ class _Rows:
         out -= THRESHOLD_POWER * self.thresholds
         return out
 
-    def fit(self, rows: Integers, sharpness: float, accuracy: float) -> tuple[NoiseModel, float]:
+    def fit(
+        self, rows: Integers, sharpness: float, accuracy: float, *, twice: bool = False
+    ) -> tuple[NoiseModel, float]:
         """Return the noise model and the temperature of g, fitted to some labeled rows.
 
         sharpness 1: confident rows are certain. 0: g is as confident as a network of this accuracy is right.
+        twice: once more to all rows, the noise taken out. People err most where no row is confident.
         """
         n_classes = self.calibrated.shape[1]
         sure = rows[self.confident[rows]]
@@ -143,6 +147,10 @@ class _Rows:
             matched = max(temperature_for_confidence(self.comparable(some), accuracy), LOWEST_TAU)
             tau = tau**sharpness * matched ** (1 - sharpness)
         noise = fit_noise_model(softmax(self.comparable(sure), tau), self.labels[sure], self.difficulty[sure])
+        if twice:
+            every = subsample(rows, n_classes, max(FITTED_ROWS, FITTED_CELLS // n_classes))
+            g = softmax(noise.denoise(self.calibrated[every], self.difficulty[every]), tau)
+            noise = fit_noise_model(g, self.labels[every], self.difficulty[every])
         few = subsample(rows, n_classes)
         clean = clean_temperature(self.calibrated[few], self.labels[few], self.difficulty[few], noise)
         if sharpness < 1:
@@ -199,9 +207,10 @@ def fit_posterior(log_p: Floats, labels: Integers) -> Posterior:
     accuracies: Floats = 1 / (1 + np.exp(-np.clip(log_odds, -30, 30)))
     sharpness = float(np.clip((OVERLAPPING - found) / (OVERLAPPING - APART), LEAST_SHARPNESS, 1))
     of_rows = sharp
-    if sharpness < 1:
+    twice = noise.b > 0 and sharpness > LEAST_SHARPNESS
+    if sharpness < 1 or twice:
         agreement = float((calibrated[rows].argmax(axis=1) == labels[rows]).mean())
-        noise, tau = data.fit(rows, sharpness, max(float(accuracies[0]), agreement))
+        noise, tau = data.fit(rows, sharpness, max(float(accuracies[0]), agreement), twice=twice)
         of_rows = data.log_odds(rows, noise, tau)
     right = np.full((2, len(labels)), np.nan)
     right[0, rows] = score

@@ -39,7 +39,7 @@ def leave_one_out(inputs: Tensor, labels: Tensor, n_classes: int) -> Tensor | No
     met = torch.zeros(PENALTIES, dtype=torch.long)
     projected: list[Tensor] = []  # the product that costs most, kept for the second pass where it is small enough
     for part in parts:
-        z = regression.standardized(part) @ regression.basis
+        z = regression.projected(part)
         some = torch.nonzero(judged[part])[:, 0]
         own = labels[part][some]
         for number, answers in enumerate(regression.without_own(z[some], own, penalties)):
@@ -49,7 +49,7 @@ def leave_one_out(inputs: Tensor, labels: Tensor, n_classes: int) -> Tensor | No
     best = max(zip(met.tolist(), penalties, strict=True))[1]
     out = []
     for number, part in enumerate(parts):
-        z = projected[number] if projected else regression.standardized(part) @ regression.basis
+        z = projected[number] if projected else regression.projected(part)
         (answers,) = regression.without_own(z, labels[part], [best])
         out.append((SHARPNESS * answers).softmax(dim=1).half())
     return torch.cat(out)
@@ -94,15 +94,19 @@ class Regression:
         """Rows [m, d] by their numbers [m], in float64."""
         return (self._x[rows].double() - self._mean) / self._std
 
+    def projected(self, rows: Tensor) -> Tensor:
+        """Rows [m, r] in the basis, by their numbers [m]; the product, which costs most, in float32."""
+        z = (self._x[rows] - self._mean.to(self._x.dtype)) / self._std.to(self._x.dtype)
+        return (z.float() @ self.basis.float()).double()
+
     def without_own(self, z: Tensor, labels: Tensor, penalties: Sequence[float]) -> Iterator[Tensor]:
         """For each penalty, answers [m, K] to projected rows z [m, r], what their own labels [m] did to them taken out.
 
         f_i without row i is (f_i - h_i y_i) / (1 - h_i), h_i the weight of y_i in f_i.
         """
         own = one_hot(labels.clamp_min(0), len(self._prior))
-        squares = z * z
-        for penalty in penalties:
-            shrunk = 1 / (self.values + penalty)
-            answers = self._prior + z @ (shrunk[:, None] * self._products)
-            weight = (1 / self._n + squares @ shrunk).clamp(max=1 - 1e-9) * (labels >= 0)
-            yield (answers - weight[:, None] * own) / (1 - weight[:, None])
+        shrunk = 1 / (self.values[:, None] + torch.tensor(penalties, dtype=torch.float64))  # [r, penalties]
+        weights = (1 / self._n + (z * z) @ shrunk).clamp(max=1 - 1e-9) * (labels >= 0)[:, None]
+        targets = (shrunk[:, :, None] * self._products[:, None]).flatten(1)  # one product for all of them
+        for weight, answers in zip(weights.T[:, :, None], (z @ targets).split(len(self._prior), dim=1), strict=True):
+            yield (self._prior + answers - weight * own) / (1 - weight)
