@@ -168,6 +168,21 @@ def test_pars_train_and_compare_name_the_right_entry_point(
         assert f"{name} is not a network trained in epochs; `pars fit DATA --method {name}`" in said
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"), [("WANN", "wann"), ("Logistic Regression", "logistic-regression"), ("wanm", "wann")]
+)
+def test_another_spelling_of_a_name_finds_it(
+    written: str, meant: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = refused(["train", "--method", written, "--out", tmp_path / "out"], tmp_path, capsys)
+    assert f"unknown method {written!r}; did you mean {meant!r}? {meant} is not a network trained in epochs" in said
+    x, y, _ = clouds(90)
+    with pytest.raises(
+        UserError, match=rf"unknown method '{written}'; did you mean '{meant}'\? there are: pars, .*wann"
+    ):
+        RobustClassifier(written).fit(x, y)
+
+
 def test_lists_name_them_with_what_they_need(capsys: pytest.CaptureFixture[str]) -> None:
     assert pars("methods", "--json") == 0
     lines = {line["name"]: line for line in one_document(capsys.readouterr().out)}

@@ -78,7 +78,9 @@ def test_the_same_command_again_only_tells(fitted: Path, wines: Path, capsys: py
         (["--label", "lable"], "'lable'"),
         ([], "(pars fit: --label COLUMN); its columns are"),
         (["--label", "label", "--text", "label"], "'label' is to be learned from and a label"),
-        (["--label", "label", "--method", "parse"], "invalid choice: 'parse'"),
+        (["--label", "label", "--method", "parse"], "unknown method 'parse'; did you mean 'pars'? there are: "),
+        (["--label", "label", "--method", "DM-AugDesc-WS-WAW"], "did you mean 'augdesc-ws-waw'? there are: "),
+        (["--label", "label", "--method", "WANN"], "unknown method 'WANN'; did you mean 'wann'? there are: "),
     ],
 )
 def test_a_mistake_is_one_line_and_changes_nothing(

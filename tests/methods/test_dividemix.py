@@ -20,7 +20,7 @@ from methods.two_networks import alone
 from pars.engine import TrainConfig, Trainer
 from pars.errors import UserError
 from pars.losses import class_balance, cross_entropy, reduce
-from pars.method_api import Epoch, Losses, Method, Network, Setting, Stage, Step, Task
+from pars.method_api import Epoch, Losses, Method, Network, Setting, Stage, Step, Sweep, Task, ViewName
 from pars.methods import by_name
 from pars.methods.dividemix import DivideMix, published
 from pars.methods.parts.loss_mixture import fit_gaussian_mixture
@@ -50,9 +50,14 @@ def separable(seed: int) -> Tensor:
 
 
 def divided(method: DivideMix, state: dict[str, Tensor], logits: list[Tensor], index: int = 0) -> Epoch:
-    epoch = epoch_of(GIVEN, state, K, logits=logits, rows=torch.tensor(USABLE))
-    two = tuple(Network(AsIs(), AsIs()) for _ in range(2))
-    epoch = replace(epoch, nets=two, index=index)
+    """Each network has logits of its own."""
+    first, second = (Network(AsIs(), AsIs()) for _ in range(2))
+
+    def run_pass(net: Network, rows: Tensor, view: ViewName, index: int, *, features: bool) -> Sweep:
+        return Sweep(logits[0 if net is first else 1][rows], None)
+
+    epoch = epoch_of(GIVEN, state, K, rows=torch.tensor(USABLE))
+    epoch = replace(epoch, nets=(first, second), index=index, run_pass=run_pass)
     method.divide(epoch)
     return epoch
 
@@ -324,6 +329,12 @@ def test_most_labels_that_it_trusts_are_right(name: str) -> None:
 def test_what_makes_no_sense_is_refused(field: str, value: float) -> None:
     with pytest.raises(UserError, match=rf"method\.{field} is {value}, expected a number"):
         DivideMix(**{field: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.0, math.nan])
+def test_a_threshold_that_no_probability_exceeds_is_refused(value: float) -> None:
+    with pytest.raises(UserError, match=rf"method\.p_threshold is {value}, expected a number from 0 up to, not includ"):
+        DivideMix(p_threshold=value)
 
 
 def test_losses_of_no_epoch_and_unknown_views_are_refused() -> None:

@@ -251,6 +251,8 @@ def test_published_settings() -> None:
 
     assert (rho("symmetric", 0.2), rho("symmetric", 0.5)) == ((0.7, "code"), (0.5, "code"))
     assert (rho("symmetric", 0.9), rho("instance", 0.2)) == ((0.2, "ours"), (0.7, "issue"))
+    assert (rho("asymmetric", 0.4), rho("pair", 0.4)) == ((0.5, "code"), (0.5, "ours"))
+    assert rho("symmetric", 0.3) == (0.7, "ours")
     hundred = published(Setting("cifar100"))
     assert (hundred.method["warm_up"].value, hundred.method["tau"].value) == (30, 0.95)
 

@@ -41,6 +41,17 @@ ROWS = {  # of the tables in papers: what there is under that name
     "Cross-Entropy": ["ce"],
     "Bootstrap": ["bootstrap-soft", "bootstrap-hard"],
     "F-correction": ["f-correction"],
+    "Forward": ["f-correction"],
+    "Backward": ["b-correction"],
+    "S-adaptation": ["noise-adaptation"],
+    "C-adaptation": ["noise-adaptation-complex"],
+    "Reweight-R": ["t-revision"],
+    "T-Revision": ["t-revision"],
+    "IMAE": ["imae"],
+    "JNPL": ["jnpl"],
+    "NLNL": ["nlnl"],
+    "UNICON": ["unicon"],
+    "ProMix": ["promix"],
     "Co-teaching": ["co-teaching"],
     "Co-teaching+": ["co-teaching-plus"],
     "Mixup": ["mixup"],
@@ -60,7 +71,7 @@ ROWS = {  # of the tables in papers: what there is under that name
 }
 
 
-@pytest.mark.parametrize("row", [row for row, names in ROWS.items() if set(names) <= set(REGISTRY)])
+@pytest.mark.parametrize("row", ROWS)
 def test_a_papers_name_for_a_method_finds_it(row: str) -> None:
     meant = " or ".join(map(repr, ROWS[row]))
     with pytest.raises(UserError) as error:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from engine.helpers import Recorder, assert_identical, make_trainer, toy
+from engine.helpers import Recorder, assert_identical, make_trainer, network, toy
 from numpy.testing import assert_allclose
 from torch import Tensor, nn
 
@@ -108,15 +109,13 @@ def test_every_class_has_as_many_trusted_rows_and_they_diverge_least() -> None:
 
 def test_above_d_u_the_cut_is_lowered() -> None:
     logits = [random(1, N, K, size=4), random(2, N, K, size=4)]
-    below = {}
-    for d_u in (0.7, 0.1):
+    p = np.mean([[softmax(each[i].double().numpy()) for i in LABELED] for each in logits], axis=0)
+    d = np.array([divergence(row, int(GIVEN[i])) for row, i in zip(p, LABELED, strict=True)])
+    for d_u, cut in ((0.7, d.mean()), (0.1, d.mean() - (d.mean() - d.min()) / 2)):
         epoch = before_epoch(logits, fresh(UNICON()))
         UNICON(d_u=d_u, tau=2.0).choose(epoch)
-        below[d_u] = epoch.notes["below_cut"]
-        d = epoch.state["divergence"][LABELED]
-        cut = d.mean() if d_u == 0.7 else d.mean() - (d.mean() - d.min()) / 2
-        assert_allclose(below[d_u], (d < cut).double().mean())
-    assert below[0.1] < below[0.7]
+        assert_allclose(epoch.notes["below_cut"], np.mean(d < cut))
+    assert 0 < np.mean(d < cut) < np.mean(d < d.mean())
 
 
 @pytest.mark.parametrize("what", [0.0, math.nan])
@@ -209,6 +208,26 @@ def test_the_step_of_each_network_refines_and_guesses_labels_and_mixes_strong_vi
     assert [net.forwards for net in NETS] == [2 * (4 + 3 + 5), 2 * (3 + 5 + 3)]
 
 
+def test_features_of_the_other_rows_are_told_apart_in_their_strong_views() -> None:
+    module, projection = network(seed=1, batch_norm=False), nn.Linear(8, 6)
+    attached = nn.ModuleDict({"projection": projection})
+    views = {f"{name}/{i}": random(10 * i + (name == "strong"), 5, 4) for name in ("weak", "strong") for i in range(2)}
+    x, u = (
+        Batch(torch.arange(5) + at, random_classes(at, 5, 3), lambda name, index: views[f"{name}/{index}"])
+        for at in (0, 5)
+    )
+    state = {"divergence": torch.zeros(10), "trusted": torch.ones(10, dtype=torch.bool)}
+    net = Network(module, module, attached)
+    step = Step((net, net), {"labeled": x}, state, np.random.default_rng(3), epoch=2, progress=0.3, stage_progress=0.2)
+    found = UNICON(lambda_c=0.5, temperature=0.3).losses(step, net, net, x, u)["contrast"]
+    hidden: Any = module
+    projected = [projection(hidden.features(views[f"strong/{i}"])) for i in range(2)]
+    assert_allclose(found.item(), 0.5 * contrastive_loss(torch.cat(projected), 0.3).mean().item(), rtol=1e-5)
+    torch.autograd.backward(found)
+    assert projection.weight.grad is not None
+    assert any(parameter.grad is not None and parameter.grad.any() for parameter in module.parameters())
+
+
 def test_the_whole_run_as_warm_up_trains_each_network_alone() -> None:
     class Renamed(UNICON):
         """The projections of the two networks are no part of what is compared."""
@@ -243,6 +262,8 @@ def test_published_settings() -> None:
     assert (build("symmetric", 0.5).rest_ratio, build("symmetric", 0.9).rest_ratio) == (0.5, 1.0)
     assert (build("symmetric", 0.5).warm_up_entropy, build("asymmetric", 0.4).warm_up_entropy) == (0.0, 1.0)
     assert published(Setting("cifar100")).method["warm_up"].value == 30
+    train = {name: cited.value for name, cited in published(Setting("clothing1m")).train.items()}
+    assert (train["epochs"], train["steps_per_epoch"] * train["batch_size"]) == (200, 32_000)
 
 
 @pytest.mark.parametrize(("field", "value"), [("T", 0.0), ("lambda_u", -1.0), ("ramp", 2.0), ("rest_ratio", 0.0)])

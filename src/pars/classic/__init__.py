@@ -6,7 +6,7 @@ by name. What comes out predicts as a network does, and its labels are audited b
 
 from typing import TYPE_CHECKING
 
-from pars.classic.catalog import CLASSIC, check_has_epochs, is_classic_folder, markdown_table
+from pars.classic.catalog import CLASSIC, check_has_epochs, check_known, is_classic_folder, markdown_table
 from pars.lazy_package import import_lazily
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ __all__ = [
     "ClassicClassifier",
     "ClassicFit",
     "check_has_epochs",
+    "check_known",
     "fit_classic",
     "is_classic_folder",
     "linear_predictions",

@@ -12,6 +12,7 @@ from pars.classic.model import ClassicSettings
 from pars.classic.wann import WANN
 from pars.errors import UserError
 from pars.method_api import Line
+from pars.methods import REGISTRY, similar_names, unknown_method
 
 FILE = "classic.safetensors"  # of a fit, in its folder
 
@@ -24,16 +25,19 @@ class ClassicEntry:
     settings: type[ClassicSettings]
     tuned: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """Hyper-parameters that a search may change, and their values (docs/protocol.md)."""
+    aliases: tuple[str, ...] = ()  # what else it is called: an unknown `--method` is looked for here, too
 
 
 def _entry(
     settings: type[ClassicSettings],
     file: str,
     tuned: Mapping[str, tuple[Any, ...]] | None = None,
+    aliases: tuple[str, ...] = (),
     **about: str | int | None,
 ) -> ClassicEntry:
     defaults = {"networks": 0, "stages": ("fit",), "cost": 0.0, "needs": ("feature vectors",)}
-    return ClassicEntry(Line(**defaults | about, file=f"src/pars/classic/{file}"), settings, tuned or {})  # type: ignore[arg-type]
+    line = Line(**defaults | about, file=f"src/pars/classic/{file}")  # type: ignore[arg-type]
+    return ClassicEntry(line, settings, tuned or {}, aliases)
 
 
 CLASSIC: dict[str, ClassicEntry] = {
@@ -43,6 +47,7 @@ CLASSIC: dict[str, ClassicEntry] = {
             WANN,
             "wann.py",
             {"k_min": (5, 11, 21), "k_max": (51, 101, 201)},
+            aliases=("Weighted Adaptive Nearest Neighbors", "Adaptive weighted nearest neighbors"),
             name="wann",
             title="Weighted Adaptive Nearest Neighbors",
             paper="Di Salvo et al. 2024",
@@ -54,6 +59,7 @@ CLASSIC: dict[str, ClassicEntry] = {
         _entry(
             LogisticRegression,
             "logistic_regression.py",
+            aliases=("L2 logistic regression", "Linear probe"),
             name="logistic-regression",
             title="Logistic regression",
             paper="–",
@@ -66,12 +72,25 @@ CLASSIC: dict[str, ClassicEntry] = {
 }
 
 
+def names() -> dict[str, tuple[str, ...]]:
+    """The names, each with what else it is called."""
+    return {name: entry.aliases for name, entry in CLASSIC.items()}
+
+
+def check_known(name: str) -> None:
+    """A UserError where a name is neither of a method nor of a classifier without a network."""
+    if name not in REGISTRY and name not in CLASSIC:
+        raise unknown_method(name, names())
+
+
 def check_has_epochs(name: str) -> None:
-    """A UserError where a name is that of a classifier that `pars train` cannot train."""
-    if name in CLASSIC:
+    """A UserError where a name is, or is nearly, that of a classifier that `pars train` cannot train."""
+    meant = [name] if name in REGISTRY else similar_names(name, names())
+    if meant and meant[0] in CLASSIC:
+        unknown = "" if name in CLASSIC else f"unknown method {name!r}; did you mean {meant[0]!r}? "
         raise UserError(
-            f"{name} is not a network trained in epochs; `pars fit DATA --method {name}` and "
-            f"pars.RobustClassifier({name!r}) fit it"
+            f"{unknown}{meant[0]} is not a network trained in epochs; `pars fit DATA --method {meant[0]}` and "
+            f"pars.RobustClassifier({meant[0]!r}) fit it"
         )
 
 

@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pars import fitting, methods
+from pars import fitting
 from pars.audit import suspects_text
-from pars.classic import CLASSIC
+from pars.classic import check_known
 from pars.cli.flags import Parser, add_json_flag, add_table_flags, table_options
 from pars.cli.output import printable, say, show
 from pars.cli.suspects import APPLY_HELP, apply_rule, next_steps, rule
@@ -37,7 +37,7 @@ def add_fit_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--network", metavar="NAME", help="train it on the images: timm:NAME, hf:NAME, lite0")
     parser.add_argument("--weights", metavar="FILE", help="of --network; or none (default: its pre-trained ones)")
     parser.add_argument("--size", type=int, metavar="PIXELS", help="side of the images of --network (default: 224)")
-    parser.add_argument("--method", default="pars", choices=[*methods.REGISTRY, *CLASSIC], metavar="NAME")
+    parser.add_argument("--method", default="pars", metavar="NAME", help="any of `pars methods` (default: pars)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     add_json_flag(parser)
@@ -106,6 +106,7 @@ def command(args: Sequence[str]) -> int:
 
 def read(options: argparse.Namespace) -> tuple[Table, FitSettings]:
     """The table that a command names, and how to fit it."""
+    check_known(options.method)
     columns = table_options(options)
     columns["skip_unreadable"] = options.skip_unreadable
     table = fitting.read_rows(options.data, columns.pop("label"), **columns)

@@ -16,12 +16,11 @@ import torch
 from pars import audit, autoconfig, data, run
 from pars.audit import AuditReport
 from pars.autoconfig import NetworkFactory, Progress
-from pars.classic import CLASSIC, ClassicFit, fit_classic
+from pars.classic import CLASSIC, ClassicFit, check_known, fit_classic
 from pars.data import Dataset, Table
 from pars.engine import network_cost
 from pars.errors import SimplerModelWarning, UserError
 from pars.fitting.simpler import LINEAR, better_linear
-from pars.methods import by_name
 from pars.models import build_model
 from pars.run import RunConfig, Trained, TrainingData, toml
 
@@ -108,8 +107,7 @@ def is_automatic(params: Mapping[str, Any]) -> bool:
 def check_method(method: object) -> None:
     if not isinstance(method, str):
         raise UserError(f"method is {method!r}, expected a name of `pars methods`")
-    if method not in CLASSIC:
-        by_name(method)  # says which there are
+    check_known(method)
 
 
 def check_request(method: object, network: object, device: Any, table: Table) -> None:

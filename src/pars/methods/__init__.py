@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from pars.errors import UserError
 from pars.method_api import Entry, Method, Recipe, Setting
@@ -88,27 +90,33 @@ REGISTRY: dict[str, Entry] = {
     for entry in module.ENTRIES
 }
 SMALL = Setting()
+NONE: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
 def recipe(name: str, setting: Setting = SMALL) -> Recipe:
     """The published settings of the method of that name, for a data set and its noise."""
     if name not in REGISTRY:
-        close = " or ".join(map(repr, similar_names(name)))
-        hint = f"did you mean {close}? " if close else ""
-        raise UserError(f"unknown method {name!r}; {hint}there are: {', '.join(REGISTRY)}")
+        raise unknown_method(name)
     return REGISTRY[name].recipe(setting)
 
 
-def similar_names(name: str) -> list[str]:
+def unknown_method(name: str, others: Mapping[str, Sequence[str]] = NONE) -> UserError:
+    """What to say of an unknown name. `others`: further methods that are known, with their names in papers."""
+    close = " or ".join(map(repr, similar_names(name, others)))
+    hint = f"did you mean {close}? " if close else ""
+    return UserError(f"unknown method {name!r}; {hint}there are: {', '.join([*REGISTRY, *others])}")
+
+
+def similar_names(name: str, others: Mapping[str, Sequence[str]] = NONE) -> list[str]:
     """The methods whose name, or whose name in papers, is most like this one; several where papers share a name.
 
     >>> similar_names("elf"), similar_names("P-correction"), similar_names("Bootstrap")
     (['selfie'], ['pencil'], ['bootstrap-soft', 'bootstrap-hard'])
     """
     known: dict[str, list[str]] = {}
-    for entry in REGISTRY.values():
-        for word in (entry.name, *entry.aliases):
-            known.setdefault(word.lower(), []).append(entry.name)
+    for own, aliases in {**{entry.name: entry.aliases for entry in REGISTRY.values()}, **others}.items():
+        for word in (own, *aliases):
+            known.setdefault(word.lower(), []).append(own)
     close = difflib.get_close_matches(name.lower(), known, n=1)
     return list(dict.fromkeys(known[close[0]])) if close else []
 

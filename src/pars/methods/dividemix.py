@@ -83,7 +83,9 @@ class DivideMix(Method):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require_weights("lambda_u", "lambda_r", "confidence_penalty")
-        self.require_shares("ramp", "p_threshold", "warm_up_share")
+        self.require_shares("ramp", "warm_up_share")
+        # No probability is above 1: after the warm-up there would be nothing to train on.
+        self.require(0 <= self.p_threshold < 1, "p_threshold", "a number from 0 up to, not including, 1")
         self.require(1 <= self.loss_epochs <= 1000, "loss_epochs", "1 to 1000 epochs")
         self.require_positive("T", least=1e-3)
         self.require_positive("alpha")

@@ -215,6 +215,7 @@ ENTRIES = (
     Entry(
         name="f-correction",
         title="Forward loss correction",
+        aliases=("Forward", "Forward correction"),
         summary="predictions pass an estimated matrix of label errors before they are compared with given labels",
         recipe=partial(published, direction="forward"),
         tuned={"warm_up_share": (0.1, 0.2, 0.4), "outliers": (0.0, 0.03)},
@@ -223,6 +224,7 @@ ENTRIES = (
     Entry(
         name="b-correction",
         title="Backward loss correction",
+        aliases=("Backward", "Backward correction"),
         summary="the loss of each label is replaced by a combination that is unbiased under estimated label errors",
         recipe=partial(published, direction="backward"),
         **ABOUT | {"differs": f"{ABOUT['differs']}; no class's loss becomes negative"},

@@ -198,6 +198,7 @@ ENTRIES = (
     Entry(
         name="noise-adaptation",
         title="Noise adaptation layer, simple",
+        aliases=("S-adaptation",),
         summary="learns, as a last layer, a matrix that turns true classes into given labels",
         recipe=partial(published, layer="simple"),
         differs=DIFFERS,
@@ -206,6 +207,7 @@ ENTRIES = (
     Entry(
         name="noise-adaptation-complex",
         title="Noise adaptation layer, complex",
+        aliases=("C-adaptation",),
         summary="the same with a matrix for each row, computed from its features",
         recipe=partial(published, layer="complex"),
         differs=f"{DIFFERS}; it begins with the pre-trained network, not with that of the simple layer",

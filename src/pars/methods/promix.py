@@ -305,12 +305,18 @@ def published(setting: Setting) -> Recipe:
 
 def trusted_share(setting: Setting) -> Cited:
     """ρ: 0.7 at 20 % and 0.5 at 40 and 50 %; for more noise nothing has been published."""
-    cite = issue if setting.noise.kind == "instance" else code
-    if setting.noise.kind == "file":
+    kind, rate = setting.noise.kind, setting.rate
+    if kind == "file":
         return code(0.5)
-    if setting.rate > 0.65:
-        return ours(0.2 if setting.rate > 0.85 else 0.3)
-    return cite(0.7 if setting.rate < 0.35 else 0.5)
+    if rate > 0.65:
+        return ours(0.2 if rate > 0.85 else 0.3)
+    in_issue = kind == "instance" and rate in (0.2, 0.4)
+    in_code = (kind == "symmetric" and rate in (0.2, 0.5)) or (setting.data, kind, rate) == (
+        "cifar10",
+        "asymmetric",
+        0.4,
+    )
+    return (issue if in_issue else code if in_code else ours)(0.7 if rate < 0.35 else 0.5)
 
 
 ENTRIES = (

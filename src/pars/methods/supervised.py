@@ -86,7 +86,7 @@ ENTRIES = (
     Entry(
         name="ce",
         title="Cross-entropy",
-        aliases=("Cross-Entropy",),
+        aliases=("Cross-Entropy", "Standard"),
         authors="",
         year=None,
         link="",

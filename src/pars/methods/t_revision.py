@@ -179,6 +179,7 @@ ENTRIES = (
     Entry(
         name="t-revision",
         title="T-revision (Reweight-R)",
+        aliases=("Reweight-R",),
         authors="Xia et al.",
         year=2019,
         link="https://arxiv.org/abs/1906.00189",
