@@ -182,8 +182,10 @@ class Rows:
     noise_rate: float  # as the audit estimates it
     n_classes: int
 
-    def measure(self, noise_rate: float) -> Measured:
+    def measure(self, noise_rate: float, rng: np.random.Generator | None = None) -> Measured:
         """Return AUROC and precision of the audit if `noise_rate` of the labels are wrong now.
+
+        With `rng`, which labels are wrong is drawn; else each counts with its probability.
 
         A share ε of the labels was wrong before: ε of those that were not flipped are wrong, and a = ε/(K-1) of those
         flipped are right by chance. What the audit sees in a row tells which: it had assumed that all labels are wrong
@@ -210,6 +212,8 @@ class Rows:
             low, high = (low, middle) if _logistic(of_flips + middle).sum() > most else (middle, high)
             log_odds[self.moved] = of_flips + low
         right = np.where(self.moved, 0.0, 1.0) if before == 0 else _logistic(log_odds)
+        if rng is not None:
+            right = (rng.random(len(right)) < right).astype(np.float64)
         precision = float((1 - right)[self.flagged].mean()) if self.flagged.any() else float("nan")
         return Measured(auroc(1 - self.right, 1 - right), precision, before)
 
@@ -226,13 +230,14 @@ def _logistic(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def _resampled(rows: Rows, low: float, high: float, draws: int = 200) -> Iterator[tuple[float, float]]:
-    """Yield AUROC and precision of rows drawn with replacement, the noise rate drawn from its plausible range."""
+    """Yield AUROC and precision of rows drawn with replacement; the noise rate is drawn from its plausible range, and
+    which labels are wrong from their probabilities."""
     rng, n = seeds.generator(0, "selftest/interval"), len(rows.right)
     for _ in range(draws):
         some = rng.choice(n, n)
         if rows.moved[some].any() and not rows.moved[some].all():
             part = replace(rows, right=rows.right[some], moved=rows.moved[some], flagged=rows.flagged[some])
-            found = part.measure(rng.uniform(low, high))
+            found = part.measure(rng.uniform(low, high), rng)
             yield found.auroc, found.precision
 
 
