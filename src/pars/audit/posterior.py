@@ -207,11 +207,16 @@ def fit_posterior(log_p: Floats, labels: Integers) -> Posterior:
     accuracies: Floats = 1 / (1 + np.exp(-np.clip(log_odds, -30, 30)))
     sharpness = float(np.clip((OVERLAPPING - found) / (OVERLAPPING - APART), LEAST_SHARPNESS, 1))
     of_rows = sharp
-    twice = noise.b > 0 and sharpness > LEAST_SHARPNESS
-    if sharpness < 1 or twice:
-        agreement = float((calibrated[rows].argmax(axis=1) == labels[rows]).mean())
-        noise, tau = data.fit(rows, sharpness, max(float(accuracies[0]), agreement), twice=twice)
+    grows, accuracy = noise.b > 0, float(accuracies[0])
+    if sharpness < 1:
+        accuracy = max(accuracy, float((calibrated[rows].argmax(axis=1) == labels[rows]).mean()))
+        noise, tau = data.fit(rows, sharpness, accuracy)
         of_rows = data.log_odds(rows, noise, tau)
+    if grows and sharpness > LEAST_SHARPNESS:
+        again = data.fit(rows, sharpness, accuracy, twice=True)
+        of_again = data.log_odds(rows, *again)
+        if share_wrong(of_again) > share_wrong(of_rows):  # less is what a network makes of labels it has memorized
+            (noise, tau), of_rows = again, of_again
     right = np.full((2, len(labels)), np.nan)
     right[0, rows] = score
     # Probabilities that rise with the score and have the same mean. The mean of two such: their isotonic regression on
@@ -235,8 +240,13 @@ def fit_posterior(log_p: Floats, labels: Integers) -> Posterior:
         model_weight=weight,
         score=right[0],
         right=right[1],
-        sharp_rate=float(1 - (1 / (1 + np.exp(-np.clip(sharp, -700, 700)))).mean()),
+        sharp_rate=share_wrong(sharp),
     )
+
+
+def share_wrong(log_odds: Floats) -> float:
+    """Return the expected share of wrong labels, from the log-odds [m] that each is right."""
+    return float(1 - (1 / (1 + np.exp(-np.clip(log_odds, -700, 700)))).mean())
 
 
 def combined_score(model: Floats, self_confidence: Floats, weight: float) -> Floats:
