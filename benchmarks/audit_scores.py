@@ -83,7 +83,10 @@ VARIANTS: dict[str, tuple[str, Any] | None] = {
     "sure rows at tau 0.5": ("pars.audit.posterior.CONFIDENT_TAU", 0.5),
     "noise the same for all difficulties": ("pars.audit.noise_model.PRIOR_VARIANCE_SLOPE", 1e-9),
     "noise not taken out": ("pars.audit.noise_model.DECONVOLUTIONS", 0),
-    "classes not comparable": ("pars.audit.posterior.class_thresholds", lambda log_p, labels: np.ones(log_p.shape[1])),
+    "classes not comparable": (
+        "pars.audit.posterior.class_thresholds",
+        lambda own, labels, n_classes: np.ones(n_classes),
+    ),
     "clean probabilities at tau 0.5": ("pars.audit.posterior.clean_temperature", lambda *_: 0.5),
     "clean probabilities at tau 1": ("pars.audit.posterior.clean_temperature", lambda *_: 1.0),
 }

@@ -28,6 +28,7 @@ from benchmarks.every_method import PAIR
 from benchmarks.tables import RESULTS, Cell, configuration, done, symmetric, train
 
 LAYER = [{"confusion": how, "pretrain_share": share} for how, share in product(("hard", "soft"), (0.1, 0.2, 0.4))]
+ELR_PLUS = [{"weight": 3.0, "beta": 0.7}, {"weight": 7.0, "beta": 0.9, "reference_epochs": 250}]  # CIFAR-10's, -100's
 DIGITS: dict[str, list[dict[str, Any]]] = {
     "noise-adaptation": LAYER,
     "noise-adaptation-complex": LAYER,
@@ -39,17 +40,18 @@ DIGITS: dict[str, list[dict[str, Any]]] = {
         *({"weight": weight} for weight in (3.0, 7.0, 10.0)),
         *({"weight": weight, "beta": 0.9} for weight in (3.0, 7.0)),
     ],
+    "elr+": ELR_PLUS,
 }
 FEATURES: dict[str, list[dict[str, Any]]] = {
     "elr": [{"weight": weight, "beta": beta} for weight, beta in ((3.0, 0.7), (7.0, 0.7), (3.0, 0.9), (7.0, 0.9))],
+    "elr+": ELR_PLUS,
 }
+MIXTURES = [{"lambda_u": weight, "alpha": alpha} for weight, alpha in product((25.0, 5.0, 0.0), (4.0, 0.5))]
 PIXELS: dict[str, list[dict[str, Any]]] = {
-    "dividemix": [
-        {"lambda_u": 25.0, "warm_up_share": 0.2},
-        {"lambda_u": 5.0, "warm_up_share": 0.2},
-        {"lambda_u": 5.0, "warm_up_share": 0.4},
-        {"lambda_u": 5.0, "warm_up_share": 0.4, "alpha": 0.5},
-    ],
+    "augdesc-ws-waw": MIXTURES,
+    "dividemix": MIXTURES,
+    "unicon": [{"lambda_u": weight, "alpha": alpha} for weight, alpha in product((30.0, 5.0), (4.0, 0.5))],
+    "elr+": ELR_PLUS,
 }
 GRIDS = {"digits": DIGITS, "features": FEATURES, "pixels": PIXELS}
 SEED = 10

@@ -54,7 +54,7 @@ NOT_RUN = {
     "experiments.md": 12,
     "faq.md": 1,
     "fast.md": 3,
-    "fine-tuning.md": 2,
+    "fine-tuning.md": 4,
     "from-dividemix.md": 1,
     "large-data.md": 3,
     "method.md": 4,

@@ -11,6 +11,7 @@ from sklearn.neighbors import NearestNeighbors
 from audit.worlds import world
 from pars.audit import noise_model, scoring
 from pars.audit.calibration import (
+    Calibrated,
     calibrate,
     class_thresholds,
     log_probabilities,
@@ -50,7 +51,7 @@ def test_the_label_temperature_is_the_most_likely_one() -> None:
 
 def test_a_class_threshold_is_the_mean_self_confidence_of_its_rows() -> None:
     here = world(n=2000)
-    usual = class_thresholds(np.log(here.p), here.labels)
+    usual = class_thresholds(np.log(here.p[np.arange(2000), here.labels]), here.labels, 5)
     for k in range(5):
         assert usual[k] == pytest.approx(here.p[here.labels == k, k].mean(), abs=0.005)
 
@@ -111,6 +112,46 @@ def test_denoising_undoes_the_noise() -> None:
     noisy = clean @ (0.6 * np.eye(k) + 0.4 * turns)
     before, after = np.abs(noisy - clean).sum(), np.abs(np.exp(model.denoise(np.log(noisy), np.zeros(4))) - clean).sum()
     assert after < 0.35 * before
+
+
+def test_with_many_classes_denoising_of_the_largest_is_close_to_that_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    n, k = 300, 400
+    rng = np.random.default_rng(5)
+    logits = 1.5 * rng.standard_normal((n, k))
+    logits[np.arange(n), rng.integers(k, size=n)] += 8
+    for flips, share in ((np.roll(np.eye(k), 1, axis=1), 0.85), ((1 - np.eye(k)) / (k - 1), 0.9999)):
+        p = softmax(logits, 1.0)
+        noisy = 0.7 * p + 0.3 * p @ flips
+        model = NoiseModel(np.full(k, np.log(0.3 / 0.7)), 0.0, flips)
+        exact = np.exp(model.denoise(np.log(noisy), np.zeros(n)))
+        monkeypatch.setattr(noise_model, "DENSE_CLASSES", 100)
+        close = np.exp(model.denoise(np.log(noisy), np.zeros(n)))
+        monkeypatch.undo()
+        assert_allclose(close.sum(axis=1), 1, rtol=1e-3)
+        rows, best = np.arange(n), exact.argmax(axis=1)
+        assert (close.argmax(axis=1) == best).all()
+        of_exact, of_close = ((found - noisy)[rows, best].mean() for found in (exact, close))
+        assert of_exact > 0.1  # there is something to take out
+        assert share * of_exact < of_close <= 1.0001 * of_exact
+
+
+def test_the_prior_of_many_classes_is_chosen_from_some_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = np.random.default_rng(6).poisson(2.0, (200, 200)).astype(float)
+    exact = fit_flip_probs(counts)
+    monkeypatch.setattr(noise_model, "PRIOR_CELLS", 200 * 50)
+    assert_allclose(fit_flip_probs(counts), exact)
+
+
+def test_calibrated_rows_are_those_of_all_rows_at_once() -> None:
+    here = world(n=500)
+    labels = np.where(np.arange(500) % 7 == 0, -1, here.labels)
+    lazy, every = Calibrated(here.p, labels), calibrate(log_probabilities(here.p), labels)
+    rows = np.array([3, 400, 7])
+    assert lazy.shape == (500, 5)
+    assert (lazy[rows] == every[rows]).all()
+    assert (lazy[10:40] == every[10:40]).all()
+    assert (lazy.best() == every.argmax(axis=1)).all()
+    assert (lazy.of_class(here.labels) == every[np.arange(500), here.labels]).all()
 
 
 def test_the_noise_model_finds_the_rates_that_made_the_labels() -> None:
@@ -209,3 +250,10 @@ def test_margins_by_hand() -> None:
 def test_spread_rows_are_evenly_spread() -> None:
     assert subsample(np.arange(10), 3, 4).tolist() == [0, 3, 6, 9]
     assert subsample(np.arange(3), 3, 4).tolist() == [0, 1, 2]
+
+
+def test_the_largest_of_many_columns_are_those_of_a_sort() -> None:
+    values = np.random.default_rng(8).standard_normal((50, 5003)).astype(np.float32)
+    found = scoring.largest(values, 10)
+    expected = np.argsort(-values, axis=1)[:, :10]
+    assert (np.sort(found, axis=1) == np.sort(expected, axis=1)).all()

@@ -62,13 +62,18 @@ def commands(folder: Path) -> dict[str, list[str]]:
 
 def work(args: list[str], variables: dict[str, str]) -> None:
     """What a person would type, again and again; `pars train` is resumed by its own command."""
+    os.environ.update(variables)
+    sys.stderr = sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
+    work_loudly(args)
+
+
+def work_loudly(args: list[str]) -> None:
+    """The same, heard."""
     import torch
 
     from pars.cli import main
 
-    os.environ.update(variables)
     torch.set_num_threads(1)
-    sys.stderr = sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
     if args[0] == "encode":
         Path(args[2]).parent.mkdir(exist_ok=True)
     if args[0] == "train" and (Path(args[-1]) / "config.toml").exists():

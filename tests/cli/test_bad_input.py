@@ -197,6 +197,25 @@ def test_what_is_not_read_in_a_folder_of_pictures_is_named(
         assert words in said
 
 
+@pytest.mark.parametrize("out", [".", "/", ".."])
+def test_an_encoding_needs_a_name(
+    out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = write_csv(tmp_path / "t.csv", ["body"], [(f"card {row}",) for row in range(30)])
+    said = refused(("encode", table, out, "--text", "body", "--encoder", "tfidf"), tmp_path, capsys)
+    assert f"{out} exists already; choose another name" in said
+
+
+def test_rows_that_are_trained_on_are_not_tested_on(
+    pets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(pets.parent)
+    for test in (pets, "./pets.csv"):
+        args = ("fit", pets, "--label", "kind", "--test", test, *FIT, "--out", tmp_path / "out")
+        assert f"{test} is what is trained on: its accuracy would say nothing" in refused(args, tmp_path, capsys)
+
+
 def test_encode_writes_no_npz_under_another_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = write_csv(tmp_path / "t.csv", ["body"], [(f"card {row}",) for row in range(30)])
     for name in ("e.csv", "e.parquet", "e.npy", "e.PT"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -122,13 +121,3 @@ def test_methods_as_json_have_a_year_or_null(capsys: pytest.CaptureFixture[str])
     assert years["ce"] is None  # nobody's method
     assert years["pars-paper"] == 2022
     assert all(year is None or 1990 < year < 2030 for year in years.values())
-
-
-def test_the_line_that_completes_commands_in_a_shell_finds_them_all(capsys: pytest.CaptureFixture[str]) -> None:
-    """docs/faq.md cuts the names out of the help with awk: lines of two blanks and a name."""
-    page = (Path(__file__).parents[2] / "docs" / "faq.md").read_text()
-    pattern = re.search(r"awk '/(.+?)/ \{print \$1\}'", page)
-    assert pattern is not None
-    assert pars("--help") == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines if re.search(pattern[1], line)] == list(COMMANDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -14,7 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
+from data.clothing import write_clothing1m
 
 from pars.engine import load_tensors
 
@@ -117,6 +120,23 @@ def test_one_that_is_killed_or_told_to_stop_stops_all_and_two_or_one_resume(tmp_
         assert torch.equal(tensor, expected[name]), name
     for name, tensor in weights(alone).items():
         torch.testing.assert_close(tensor, expected[name], rtol=1e-2, atol=1e-3, msg=name)
+
+
+def test_clothing1m_has_the_same_losses_in_one_process_and_in_two(tmp_path: Path) -> None:
+    root = write_clothing1m(tmp_path / "clothing")
+    flags = (
+        f"--preset clothing1m --data.name {root} --model.name small_cnn --model.width 2 --method.warm-up 1 "
+        "--train.epochs 2 --train.steps-per-epoch 3 --train.batch-size 8 --train.dynamics-every 0"
+    )
+    finish(start("train", *flags.split(), "--out", str(tmp_path / "one"), processes=1))
+    finish(start("train", *flags.split(), "--out", str(tmp_path / "two")))
+    one, two = (
+        [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text("utf-8").splitlines()]
+        for name in ("one", "two")
+    )
+    assert [line["stage"] for line in one] == ["warm-up", "main"]
+    for alone, together in zip(one, two, strict=True):
+        assert together["losses"] == pytest.approx(alone["losses"], rel=1e-4, abs=1e-6)
 
 
 def test_two_processes_encode_what_one_does_also_if_one_is_killed(tmp_path: Path) -> None:

@@ -66,9 +66,9 @@ def test_an_unreadable_picture_is_named_or_skipped_and_counted(tmp_path: Path) -
     source = rows[2].source
     assert isinstance(source, Path)
     source.write_bytes(source.read_bytes()[:200])
-    with pytest.raises(UserError, match=r"row 2: p2 cannot be read as a picture"):
+    with pytest.raises(UserError, match=r"row 2: p2 cannot be read as an image"):
         write_pack(rows, tmp_path / "pack", ["a", "b"])
-    assert not (tmp_path / "pack").exists()
+    assert not list(tmp_path.glob("pack*"))
     done = write_pack(rows, tmp_path / "pack", ["a", "b"], skip_unreadable=True)
     assert (done.rows, done.skipped) == (4, ("p2",))
     assert [open_pack(tmp_path / "pack").id(row) for row in range(4)] == ["p0", "p1", "p3", "p4"]
@@ -98,4 +98,13 @@ def test_a_pack_is_whole_or_not_there(tmp_path: Path) -> None:
         write_pack(pictures(tmp_path), tmp_path / "pack", ["a", "b"])
     with pytest.raises(UserError, match="no picture to pack"):
         write_pack([], tmp_path / "empty", ["a", "b"])
-    assert not (tmp_path / "empty").exists()
+    assert not list(tmp_path.glob("empty*"))
+
+
+def test_no_program_is_run_for_a_picture(tmp_path: Path) -> None:
+    rows = pictures(tmp_path)
+    source = rows[1].source
+    assert isinstance(source, Path)
+    source.write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\nshowpage\n")  # Pillow would call Ghostscript
+    with pytest.raises(UserError, match=r"row 1: p1 is of no image format that is read"):
+        write_pack(rows, tmp_path / "pack", ["a", "b"])

@@ -212,6 +212,14 @@ def test_what_a_killed_call_leaves_behind_is_cleared_away(tmp_path: Path) -> Non
     (tmp_path / "f.npz.part" / "x.npy").write_bytes(b"half")
     assert encode_table(texts(5), tmp_path / "f.npz", encoder("tfidf"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["f.encoder", "f.npz"]
+    whole = (tmp_path / "f.npz").read_bytes()
+    for name in ("x.npy", "done.json"):  # killed after its last byte, while it removed the rest
+        (tmp_path / "f.npz.part").mkdir(exist_ok=True)
+        (tmp_path / "f.npz.part" / name).write_bytes(b"rest")
+    with pytest.raises(UserError, match="exists already"):
+        encode_table(texts(5), tmp_path / "f.npz", encoder("tfidf"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["f.encoder", "f.npz"]
+    assert (tmp_path / "f.npz").read_bytes() == whole
 
 
 def test_damaged_working_files_are_named(tmp_path: Path) -> None:

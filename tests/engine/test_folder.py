@@ -246,7 +246,7 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_cannot_be_locked(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="cannot be trained in"), locked(tmp_path / "nope" / "lock"):
+    with pytest.raises(UserError, match="cannot be written to"), locked(tmp_path / "nope" / "lock"):
         pass
 
 

@@ -33,7 +33,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
         for rank in (0, 1)
     ]
     for process in both:
-        _, said = process.communicate(timeout=500)
+        _, said = process.communicate(timeout=900)
         assert process.returncode == 0, said
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in (0, 1)]
 
@@ -55,8 +55,9 @@ def test_two_processes_train_as_one(
     together = found[0][name]
     assert_identical(together, found[1][name])  # the second knows all that the first does
     assert alone[method].keys() == together.keys()
+    first = [f"gradient.{network}" for network in range(by_name(method).networks)]  # the first step of each network
     for key, tensor in alone[method].items():
-        if key == "gradient.0" or key.startswith("loss.1."):
+        if key in first or key.startswith("loss.1."):
             assert (together[key] - tensor).norm() <= 1e-5 * tensor.norm(), f"{name}: {key}"
         else:  # a gradient of 21 steps later is less certain than the weights that it is added to
             later = key.startswith(("gradient.", "optimizer."))

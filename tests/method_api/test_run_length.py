@@ -16,6 +16,7 @@ from pars.method_api import Method, Setting, Task, rescale
 from pars.methods import REGISTRY, by_name, recipe
 from pars.methods.disc import DISC
 from pars.methods.elr import ELR
+from pars.methods.jnpl import JNPL
 from pars.methods.joint_optim import JointOptim
 from pars.methods.pencil import PENCIL
 from pars.methods.selfie import SELFIE
@@ -108,7 +109,16 @@ def test_histories_are_as_long_as_their_share_of_the_run() -> None:
     task = Task(n_rows=4, n_classes=3, labels=torch.tensor([0, 1, 2, -1]), epochs=160)
     assert JointOptim(reference_epochs=320).initial_state(task)["history"].shape == (4, 5, 3)
     assert JointOptim().initial_state(task)["history"].shape == (4, 10, 3)
+    assert JNPL(reference_epochs=320).initial_state(task)["history"].shape == (4, 5, 3)
     assert SELFIE(q=15, reference_epochs=300).initial_state(task)["predictions"].shape == (4, 8)
+
+
+@pytest.mark.parametrize(("name", "constant"), [("elr", "beta"), ("elr+", "beta"), ("t-revision", "averaging")])
+def test_the_first_stage_trains_with_the_constant_of_its_length(name: str, constant: str) -> None:
+    method = replace(by_name(name), **{constant: 0.7, "reference_epochs": 60})
+    task = Task(n_rows=4, n_classes=3, labels=torch.tensor([0, 1, 2, -1]), epochs=20)
+    trained: Any = method.stages(task)[0].step
+    assert_allclose(getattr(trained.__self__, constant), 0.7**3)
 
 
 def test_the_thresholds_of_disc_rise_within_21_epochs() -> None:

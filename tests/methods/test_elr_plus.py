@@ -181,10 +181,11 @@ def test_hyper_parameters_are_checked() -> None:
 
 def test_published_settings() -> None:
     pair = NoiseConfig(kind="asymmetric", rate=0.4)
-    assert by_name("elr+", Setting("cifar10")) == ELRPlus()
-    assert by_name("elr+", Setting("cifar10", pair)) == ELRPlus(beta=0.9, weight=1.0)
+    assert by_name("elr+", Setting("cifar10")) == ELRPlus(reference_epochs=200)
+    assert by_name("elr+", Setting("cifar10", pair)) == ELRPlus(beta=0.9, weight=1.0, reference_epochs=200)
     hundred = recipe("elr+", Setting("cifar100"))
     epochs = hundred.train["epochs"].value
-    assert hundred.build() == ELRPlus(beta=0.9, weight=7.0, ramp=40_000 / (352 * 250), weigh_labels=True)
+    of_hundred = ELRPlus(beta=0.9, weight=7.0, reference_epochs=250, ramp=40_000 / (352 * 250), weigh_labels=True)
+    assert hundred.build() == of_hundred
     assert (epochs, hundred.train["milestones"].value) == (250, (0.8,))
     assert recipe("elr+", Setting("cifar10")).train["ema"].value == 0.997

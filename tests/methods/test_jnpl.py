@@ -152,7 +152,8 @@ def test_hyper_parameters_are_checked(wrong: dict[str, Any], message: str) -> No
 
 def test_published_settings() -> None:
     ten, hundred = published(Setting("cifar10")), published(Setting("cifar100"))
-    assert (ten.build(), hundred.build()) == (JNPL(ln_neg=1, lr2=0.1), JNPL(ln_neg=110, lr2=0.1))
+    found = [JNPL(ln_neg=draws, lr2=0.1, reference_epochs=1960) for draws in (1, 110)]
+    assert [ten.build(), hundred.build()] == found
     stages = ten.build().stages(Task(1, 10, torch.tensor([0]), ten.train["epochs"].value))
     assert [(stage.name, stage.epochs) for stage in stages] == [
         ("joint", 1000),

@@ -210,7 +210,8 @@ def test_stages_that_leave_no_epoch_for_reweighting_are_refused() -> None:
 def test_published_settings() -> None:
     (entry,) = ENTRIES
     ten, hundred = (entry.recipe(Setting(name)) for name in ("cifar10", "cifar100"))
-    assert hundred.build() == TRevision(outliers=0.0, estimate=15, estimate_momentum=0.0, revise=200, revise_lr=5e-7)
+    lengths = {"estimate": 15, "revise": 200, "reference_epochs": 415}
+    assert hundred.build() == TRevision(outliers=0.0, estimate_momentum=0.0, revise_lr=5e-7, **lengths)  # type: ignore[arg-type]
     stages = ten.build().stages(Task(1, 10, torch.tensor([0]), ten.train["epochs"].value))
     assert [stage.epochs for stage in stages] == [20, 200, 200]
     assert stages[0].train["momentum"] == 0.0

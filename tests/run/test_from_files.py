@@ -97,7 +97,7 @@ def test_damaged_and_missing_pictures_are_named_or_left_out_and_counted(
     table = table_of(train, tmp_path / "photos.csv")
     config = DataConfig(name=str(table), image_column="file", label_column="what", side=16)
     (train / "b" / "4.jpg").write_bytes((train / "b" / "4.jpg").read_bytes()[:60])
-    with pytest.raises(UserError, match=r"photos.csv: row 6 \(.*b/4.jpg\) cannot be read as a picture: .*skip-unread"):
+    with pytest.raises(UserError, match=r"photos.csv: row 6 \(.*b/4.jpg\) cannot be read as an image: .*skip-unread"):
         data.load(config)
     (train / "a" / "9.jpg").unlink()
     with pytest.raises(UserError, match=r"photos.csv: row 3 \(.*a/9.jpg\): no such file"):

@@ -103,7 +103,7 @@ def test_a_damaged_picture_is_named_by_row_and_file(pack: Path, tmp_path: Path) 
     content = bytearray((broken / "data.bin").read_bytes())
     content[start:stop] = bytes(stop - start)
     (broken / "data.bin").write_bytes(content)
-    with pytest.raises(UserError, match=r"data.bin: row 7 \(.*jpg\) cannot be read as a picture"):
+    with pytest.raises(UserError, match=r"data.bin: row 7 \(.*jpg\) cannot be read as an image"):
         images.gather(np.arange(10))
 
 
@@ -114,3 +114,9 @@ def test_the_state_of_all_rows_is_known_beforehand_and_refused_if_too_large() ->
     assert bytes_ == 2000 * (10 * 4 + 37 + 40)  # ELR keeps a float32 probability of each class
     with pytest.raises(UserError, match=r"MB of state in memory, but .* MB are free"):
         check_row_state(elr, torch.zeros(1, dtype=torch.int64).expand(10**9), 1000, epochs=3, dynamics=True)
+
+
+def test_a_pack_is_not_packed_again(pack: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pack", str(pack), str(tmp_path / "again")]) == 2
+    assert "is a pack already" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

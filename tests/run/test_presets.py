@@ -109,9 +109,10 @@ def check_recipe(name: str, method: str) -> None:
     base = name.removesuffix("-low-resource")
     data = base if base in ("cifar10", "cifar100", "clothing1m") else "small"
     # the preset's own robust loss
-    robust = "gce(q=0.7)" if name in ("cifar10-small", "images") or name.endswith("-fast") else None
+    pixels = name in ("cifar10-small", "images")
+    robust = "gce(q=0.7)" if pixels or name.endswith("-fast") else None
     tau = 0.9 if name == "features" else None  # and its own confidence
-    published = REGISTRY[method].recipe(Setting(cast(Any, data), config.noise, robust, tau))
+    published = REGISTRY[method].recipe(Setting(cast(Any, data), config.noise, robust, tau, pixels))
     on_clothing, on_cifar = (REGISTRY[method].recipe(Setting(each)) for each in ("clothing1m", "cifar10"))
     if name == "clothing1m" and on_clothing == on_cifar:
         sce = "sce(alpha=10,beta=1,A=-9.21)"  # nothing is published for Clothing1M: as for small data, not as for CIFAR

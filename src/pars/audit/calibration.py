@@ -26,33 +26,66 @@ def log_probabilities(probabilities: npt.NDArray[np.floating]) -> Floats:
     return np.log(out, out=out)
 
 
-def softmax(logits: Floats, tau: float) -> Floats:
-    """Return softmax(logits / τ) of each row [n, K].
+def softmax(logits: Floats, tau: float, out: Floats | None = None) -> Floats:
+    """Return softmax(logits / τ) of each row [n, K]; `out` may be `logits`, which is then overwritten.
 
     >>> softmax(np.log(np.array([[0.6, 0.4]])), 0.5).round(3)     # squares: 0.36 to 0.16
     array([[0.692, 0.308]])
     """
-    out: Floats = logits / tau
+    out = np.divide(logits, tau, out=out)
     out -= out.max(axis=1, keepdims=True)
     np.exp(out, out=out)
     out /= out.sum(axis=1, keepdims=True)
     return out
 
 
-def calibrate(log_p: Floats, labels: Integers, out: Floats | None = None) -> Floats:
+def calibrate(log_p: Floats, labels: Integers) -> Floats:
     """Return log-probabilities [n, K] at the temperature that maximizes the likelihood of the given labels [n].
 
-    This is temperature scaling; a label of -1 means unlabeled. `out` may be `log_p`, which is then overwritten.
+    This is temperature scaling; a label of -1 means unlabeled.
     """
     some = subsample(np.flatnonzero(labels >= 0), log_p.shape[1])
-    logits, own, rows = log_p[some], labels[some], np.arange(len(some))
-    tau = best_temperature(
-        lambda tau: float((logits[rows, own] / tau - log_sum_exp(logits / tau)).mean()), low=0.05, high=20.0
-    )
-    scaled: Floats = np.divide(log_p, tau, out=out)
+    scaled: Floats = log_p / likeliest_temperature(log_p[some], labels[some])
     for part in parts(len(scaled), scaled.shape[1]):
         scaled[part] -= log_sum_exp(scaled[part])[:, None]
     return scaled
+
+
+def likeliest_temperature(logits: Floats, labels: Integers) -> float:
+    """Return the temperature of logits [m, K] that maximizes the likelihood of the labels [m]."""
+    rows = np.arange(len(labels))
+    return best_temperature(
+        lambda tau: float((logits[rows, labels] / tau - log_sum_exp(logits / tau)).mean()), low=0.05, high=20.0
+    )
+
+
+class Calibrated:
+    """`calibrate` of the logarithms of probabilities [n, K], computed for the rows that are read.
+
+    There may be billions of probabilities: no copy of all of them is made.
+    """
+
+    def __init__(self, probabilities: npt.NDArray[np.floating], labels: Integers) -> None:
+        self._probabilities = probabilities
+        self.shape = probabilities.shape[0], probabilities.shape[1]  # rows and classes
+        some = subsample(np.flatnonzero(labels >= 0), probabilities.shape[1])
+        self._tau = likeliest_temperature(log_probabilities(probabilities[some]), labels[some])
+
+    def __getitem__(self, rows: slice | Integers) -> Floats:
+        """The log-probabilities [m, K] of some rows: a new array."""
+        out = log_probabilities(self._probabilities[rows])
+        out /= self._tau
+        out -= log_sum_exp(out)[:, None]
+        return out
+
+    def of_class(self, classes: Integers) -> Floats:
+        """The log-probability [n] of one class of each row."""
+        values = [self[part][np.arange(len(own := classes[part])), own] for part in parts(*self.shape)]
+        return np.concatenate(values)
+
+    def best(self) -> Integers:
+        """The most probable class [n] of each row."""
+        return np.concatenate([self[part].argmax(axis=1) for part in parts(*self.shape)])
 
 
 def parts(n: int, n_classes: int, least: int = 1) -> list[slice]:
@@ -82,18 +115,16 @@ def best_temperature(value: Callable[[float], float], *, low: float, high: float
     return float(np.exp((a + b) / 2))
 
 
-def class_thresholds(log_p: Floats, labels: Integers) -> Floats:
+def class_thresholds(own_log_p: Floats, labels: Integers, n_classes: int) -> Floats:
     """Return the mean self-confidence [K] of the rows labeled with each class, smoothed for small classes.
 
     These are confident learning's thresholds (Northcutt et al. 2021). The self-confidence of a class drops when its
     labels are often wrong, so a row is unusual only in comparison with its class.
-    Shapes: log_p [n, K], labels [n], -1 = unlabeled.
+    Shapes: own_log_p [m], the log-probabilities of the labels [m].
     """
-    labeled = np.flatnonzero(labels >= 0)
-    own = labels[labeled]
-    self_confidence = np.exp(log_p[labeled, own])
-    counts = np.bincount(own, minlength=log_p.shape[1])
-    sums = np.bincount(own, weights=self_confidence, minlength=log_p.shape[1])
+    self_confidence = np.exp(own_log_p)
+    counts = np.bincount(labels, minlength=n_classes)
+    sums = np.bincount(labels, weights=self_confidence, minlength=n_classes)
     out: Floats = (sums + PRIOR_ROWS * self_confidence.mean()) / (counts + PRIOR_ROWS)
     return out
 

@@ -70,7 +70,7 @@ def from_features(X: npt.ArrayLike, y: npt.ArrayLike, *, classes: Sequence[str] 
     votes = neighbor_votes(regression.axes, given, n_classes=n_classes, k=NEIGHBORS)
     first = _mixed(linear, votes, given)
     # Again, with what the labels probably are; a row's own target is taken out of its prediction as before.
-    posterior = fit_posterior(log_probabilities(first), given)
+    posterior = fit_posterior(first, given)
     clean = posterior.clean(slice(None))
     second = regression.probabilities(posterior.given_labels(clean, slice(None)))
     # Their geometric mean: the second is better where wrong labels follow the class, the first where they are random.

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
-from pars.audit.calibration import FLOOR, Floats, Integers, parts, sums_by
+from pars.audit.calibration import FLOOR, Floats, Integers, parts, subsample, sums_by
 
 BINS = 20  # of difficulty
 STEPS = 30  # of EM, at most
@@ -25,6 +27,9 @@ CONCENTRATIONS = 10.0 ** np.arange(-1, 6.5, 0.5)
 CENTERS: Floats = (np.arange(BINS) + 0.5) / BINS - 0.5  # of the difficulty bins, minus ½
 RATE_STEPS = 60  # of EM, at most
 PRIOR_ROWS = 10.0  # strength of the Dirichlet prior of each row of T
+DENSE_CLASSES = 1000  # with more, confusions of the LARGEST of a row count one by one, others by their mean
+LARGEST = 64
+PRIOR_CELLS = 2**20  # rows times classes of the confusions from which the strength of their prior is chosen
 SLACK = 0.01  # added to the upper end: no estimator sees errors that annotators and the network share
 
 
@@ -42,10 +47,10 @@ class NoiseModel:
 
     def likelihood(self, difficulty: Floats, labels: Integers) -> Floats:
         """Return P(given label | true class) [n, K] of labeled rows with this difficulty [n] and labels [n]."""
-        rates = self.rates(difficulty)
-        out: Floats = rates * self.flip_probs[:, labels].T
-        rows = np.arange(len(labels))
-        out[rows, labels] = 1 - rates[rows, labels]
+        out, rows = self.rates(difficulty), np.arange(len(labels))
+        right = 1 - out[rows, labels]
+        out *= self.flip_probs[:, labels].T
+        out[rows, labels] = right
         return out
 
     def denoise(self, log_p: Floats, difficulty: Floats) -> Floats:
@@ -55,6 +60,8 @@ class NoiseModel:
         dog is a dog. Few steps: an exact inverse would amplify the network's errors.
         """
         rates, p = self.rates(difficulty), np.exp(log_p)
+        if p.shape[1] > DENSE_CLASSES:
+            return self._denoise_largest(p, rates)
         g = p
         for _ in range(DECONVOLUTIONS):
             expected = g * (1 - rates) + (g * rates) @ self.flip_probs
@@ -63,8 +70,40 @@ class NoiseModel:
         out: Floats = np.log(np.maximum(g, FLOOR))
         return out
 
+    @cached_property
+    def mean_flip(self) -> Floats:
+        """The mean over true classes of the flip probabilities [K]."""
+        out: Floats = self.flip_probs.mean(axis=0)
+        return out
 
-def fit_noise_model(clean: Floats, labels: Integers, difficulty: Floats) -> NoiseModel:
+    def _denoise_largest(self, p: Floats, rates: Floats) -> Floats:
+        """`denoise` of p and rates [n, K], with time in proportion to K instead of K·K.
+
+        Flip probabilities between the largest classes of a row are its own; from and to the others, the mean ones.
+        """
+        at = np.argpartition(p, -LARGEST, axis=1)[:, -LARGEST:]
+        flips, mean = self.flip_probs[at[:, :, None], at[:, None, :]], self.mean_flip
+        # Each row of the flip probabilities still has the sum one.
+        to_others = (1 - flips.sum(axis=2)) / np.maximum(1 - mean[at].sum(axis=1, keepdims=True), 1e-12)
+        g = p
+        for _ in range(DECONVOLUTIONS):
+            flipped = g * rates
+            largest = np.take_along_axis(flipped, at, axis=1)
+            rest = flipped.sum(axis=1, keepdims=True) - largest.sum(axis=1, keepdims=True)
+            arrived = (rest + (to_others * largest).sum(axis=1, keepdims=True)) * mean
+            np.put_along_axis(arrived, at, (largest[:, None] @ flips)[:, 0] + rest * mean[at], axis=1)
+            ratio = p / np.maximum(g - flipped + arrived, 1e-12)
+            of_largest = np.take_along_axis(ratio, at, axis=1)
+            every = (ratio @ mean)[:, None]
+            back = np.repeat(every, p.shape[1], axis=1)
+            of_others = every - (of_largest * mean[at]).sum(axis=1, keepdims=True)
+            np.put_along_axis(back, at, (flips @ of_largest[:, :, None])[:, :, 0] + to_others * of_others, axis=1)
+            g = g * ((1 - rates) * ratio + rates * back)
+        out: Floats = np.log(np.maximum(g, FLOOR))
+        return out
+
+
+def fit_noise_model(clean: npt.NDArray[np.floating], labels: Integers, difficulty: Floats) -> NoiseModel:
     """Return the noise model of labeled rows, fitted by EM.
 
     clean [m, K]: class probabilities without the label; labels [m]; difficulty [m] from 0 to 1.
@@ -77,10 +116,10 @@ def fit_noise_model(clean: Floats, labels: Integers, difficulty: Floats) -> Nois
     for _ in range(STEPS):
         total, right = np.zeros((BINS, n_classes)), np.zeros((BINS, n_classes))
         counts = np.zeros((n_classes, n_classes))  # of rows, by given and true class
-        for part in parts(n, n_classes, least=n_classes):  # with fewer rows, the counts would be most of the work
-            q = clean[part]
+        for part in parts(n, n_classes, least=n_classes // 2):  # with few rows, the counts would be most of the work
+            q = clean[part].astype(np.float64)
             if model is not None:
-                q = q * model.likelihood(difficulty[part], labels[part])
+                q *= model.likelihood(difficulty[part], labels[part])
                 q /= np.maximum(q.sum(axis=1, keepdims=True), 1e-300)
             total += sums_by(bins[part], q, BINS)
             counts += sums_by(labels[part], q, n_classes)
@@ -129,19 +168,30 @@ def fit_flip_probs(counts: Floats) -> Floats:
     prior maximizes the leave-one-out likelihood: strong for symmetric noise, weak for noise in one direction.
     """
     n_classes = len(counts)
-    wrong = counts * (1 - np.eye(n_classes))
+    wrong = counts.copy()
+    np.fill_diagonal(wrong, 0)
     overall = wrong.sum(axis=0) + wrong.sum() / n_classes**2 + 1.0 / n_classes
-    prior = np.tile(overall, (n_classes, 1)) * (1 - np.eye(n_classes))
-    prior /= prior.sum(axis=1, keepdims=True)
     rows = wrong.sum(axis=1, keepdims=True)
-    observed = wrong > 0
+
+    def prior(some: Integers) -> Floats:
+        """The prior of some true classes [m, K]."""
+        out: Floats = np.tile(overall, (len(some), 1))
+        out[np.arange(len(some)), some] = 0
+        out /= out.sum(axis=1, keepdims=True)
+        return out
+
+    every = np.arange(n_classes)
+    some = subsample(every, n_classes, max(1, PRIOR_CELLS // n_classes))  # to fit one number
+    here, of_some = wrong[some], prior(some)
+    observed = here > 0
     likelihoods = []
     for concentration in CONCENTRATIONS:
-        one_less = (wrong - 1 + concentration * prior) / np.maximum(rows - 1 + concentration, 1e-12)
-        likelihoods.append((wrong[observed] * np.log(np.maximum(one_less[observed], 1e-12))).sum())
+        one_less = (here - 1 + concentration * of_some) / np.maximum(rows[some] - 1 + concentration, 1e-12)
+        likelihoods.append((here[observed] * np.log(np.maximum(one_less[observed], 1e-12))).sum())
     best = CONCENTRATIONS[int(np.argmax(likelihoods))]
-    out: Floats = (wrong + best * prior) / (rows + best)
-    return out
+    for part in parts(n_classes, n_classes):
+        wrong[part] = (wrong[part] + best * prior(every[part])) / (rows[part] + best)
+    return wrong
 
 
 def _logistic(x: Floats) -> Floats:

@@ -26,6 +26,7 @@ plain self-confidence, the data do not support the correction: `model_weight` sh
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,17 +36,18 @@ from pars.audit.calibration import (
     CELLS,
     FITTED_CELLS,
     FITTED_ROWS,
+    Calibrated,
     Floats,
     Integers,
     best_temperature,
-    calibrate,
     class_thresholds,
+    log_probabilities,
     parts,
     softmax,
     subsample,
     temperature_for_confidence,
 )
-from pars.audit.noise_model import NoiseModel, fit_noise_model
+from pars.audit.noise_model import DENSE_CLASSES, NoiseModel, fit_noise_model
 
 FEWEST_CONFIDENT = 5  # with fewer confident rows, the noise model is fitted to all
 CONFIDENT_TAU = 0.25  # of the clean probabilities of confident rows; 0.15 to 0.25 are nearly the same (docs/audit.md)
@@ -66,7 +68,7 @@ class Posterior:
     """The fitted posterior of n rows; a label of -1 means unlabeled."""
 
     labels: Integers
-    calibrated: Floats  # [n, K] log-probabilities of given labels
+    calibrated: Calibrated  # [n, K] log-probabilities of given labels
     predicted: Integers  # [n] class with the largest comparable probability
     margin: Floats  # [n] comparable log-probability of the label minus that of the best other class; nan = unlabeled
     difficulty: Floats  # [n] 0..1: rank of the prediction margin within the predicted class, 1 = smallest margin
@@ -117,14 +119,14 @@ class _Rows:
     """What the noise model is fitted to: n rows, of which `labels` are -1 where there is none."""
 
     labels: Integers
-    calibrated: Floats
+    calibrated: Calibrated
     thresholds: Floats  # [K] logarithms
     confident: npt.NDArray[np.bool_]
     difficulty: Floats
 
     def comparable(self, rows: slice | Integers) -> Floats:
         """Return log-probabilities of some rows less part of the thresholds of the classes."""
-        out = self.calibrated[rows] if isinstance(rows, np.ndarray) else self.calibrated[rows].copy()
+        out = self.calibrated[rows]
         out -= THRESHOLD_POWER * self.thresholds
         return out
 
@@ -146,17 +148,27 @@ class _Rows:
             some = subsample(rows, n_classes)
             matched = max(temperature_for_confidence(self.comparable(some), accuracy), LOWEST_TAU)
             tau = tau**sharpness * matched ** (1 - sharpness)
-        noise = fit_noise_model(softmax(self.comparable(sure), tau), self.labels[sure], self.difficulty[sure])
+        noise = self.fit_noise(sure, lambda part: softmax(self.comparable(part), tau))
         if twice:
-            every = subsample(rows, n_classes, max(FITTED_ROWS, FITTED_CELLS // n_classes))
-            g = softmax(noise.denoise(self.calibrated[every], self.difficulty[every]), tau)
-            noise = fit_noise_model(g, self.labels[every], self.difficulty[every])
+            first, every = noise, subsample(rows, n_classes, max(FITTED_ROWS, FITTED_CELLS // n_classes))
+            noise = self.fit_noise(
+                every, lambda part: softmax(first.denoise(self.calibrated[part], self.difficulty[part]), tau)
+            )
         few = subsample(rows, n_classes)
         clean = clean_temperature(self.calibrated[few], self.labels[few], self.difficulty[few], noise)
         if sharpness < 1:
             logits = noise.denoise(self.calibrated[some], self.difficulty[some])
             clean = clean**sharpness * temperature_for_confidence(logits, accuracy, highest=2.0) ** (1 - sharpness)
         return noise, clean
+
+    def fit_noise(self, rows: Integers, clean: Callable[[Integers], Floats]) -> NoiseModel:
+        """Return the noise model of some rows. clean: their class probabilities without labels, computed in parts."""
+        n_classes = self.calibrated.shape[1]
+        many = n_classes > DENSE_CLASSES  # half the memory: with thousands of classes these may be all rows
+        probabilities: npt.NDArray[np.floating] = np.empty((len(rows), n_classes), np.float32 if many else np.float64)
+        for part in parts(len(rows), n_classes):
+            probabilities[part] = clean(rows[part])
+        return fit_noise_model(probabilities, self.labels[rows], self.difficulty[rows])
 
     def log_odds(self, rows: Integers, noise: NoiseModel, tau: float) -> Floats:
         """Return the log-odds [m] that the labels of some rows are right, by Bayes' rule."""
@@ -173,28 +185,26 @@ class _Rows:
         return out
 
 
-def fit_posterior(log_p: Floats, labels: Integers) -> Posterior:
-    """Return the posterior fitted to log-probabilities [n, K] and given labels [n] (see the module docstring).
-
-    `log_p` is overwritten: it becomes the calibrated ones.
-    """
+def fit_posterior(probabilities: npt.NDArray[np.floating], labels: Integers) -> Posterior:
+    """Return the posterior fitted to probabilities [n, K] and given labels [n] (see the module docstring)."""
     from scipy.optimize import isotonic_regression  # here: it takes a moment to import
 
-    n, n_classes = log_p.shape
-    margins = np.concatenate([prediction_margin(log_p[part]) for part in parts(n, n_classes)])
-    calibrated = calibrate(log_p, labels, out=log_p)
-    thresholds = np.log(class_thresholds(calibrated, labels))
+    n, n_classes = probabilities.shape
+    calibrated = Calibrated(probabilities, labels)
+    rows = np.flatnonzero(labels >= 0)
+    self_confidence = calibrated.of_class(labels)[rows]
+    thresholds = np.log(class_thresholds(self_confidence, labels[rows], n_classes))
     predicted, confident = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.bool_)
-    difficulty, margin = np.empty(n), np.empty(n)
+    difficulty, margin, margins = np.empty(n), np.empty(n), np.empty(n)
     data = _Rows(labels, calibrated, thresholds, confident, difficulty)
-    for part in parts(n, n_classes):  # not at once: all probabilities are in memory once only
-        comparable = data.comparable(part)
+    for part in parts(n, n_classes):  # not at once: memory
+        margins[part] = prediction_margin(log_probabilities(probabilities[part]))
+        of_part = calibrated[part]
+        comparable = of_part - THRESHOLD_POWER * thresholds
         predicted[part], difficulty[part] = comparable.argmax(axis=1), prediction_margin(comparable)
         margin[part] = label_margin(comparable, labels[part])
-        confident[part] = (calibrated[part] - thresholds).max(axis=1) >= 0
+        confident[part] = (of_part - thresholds).max(axis=1) >= 0
     difficulty[:] = rank_within(difficulty, predicted)
-    rows = np.flatnonzero(labels >= 0)
-    self_confidence = calibrated[rows, labels[rows]]
     noise, tau = data.fit(rows, 1.0, 1.0)
     sharp = data.log_odds(rows, noise, tau)
     weight = MOST_WEIGHT * float(np.sqrt(split_half_agreement(data, rows, self_confidence)))
@@ -209,7 +219,7 @@ def fit_posterior(log_p: Floats, labels: Integers) -> Posterior:
     of_rows = sharp
     grows, accuracy = noise.b > 0, float(accuracies[0])
     if sharpness < 1:
-        accuracy = max(accuracy, float((calibrated[rows].argmax(axis=1) == labels[rows]).mean()))
+        accuracy = max(accuracy, float((calibrated.best() == labels)[rows].mean()))
         noise, tau = data.fit(rows, sharpness, accuracy)
         of_rows = data.log_odds(rows, noise, tau)
     if grows and sharpness > LEAST_SHARPNESS:

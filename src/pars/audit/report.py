@@ -104,8 +104,8 @@ class AuditReport:
     is_label_issue: npt.NDArray[np.bool_]
     is_ambiguous: npt.NDArray[np.bool_]
     difficulty: Floats
-    choices: Integers
-    choice_probs: Floats
+    choices: npt.NDArray[np.int32]
+    choice_probs: npt.NDArray[np.float32]
     noise_rate: float
     noise_rate_low: float
     noise_rate_high: float

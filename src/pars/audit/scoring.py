@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pars import seeds
-from pars.audit.calibration import Floats, Integers, calibrate, log_probabilities, parts, subsample, sums_by
+from pars.audit.calibration import Calibrated, Floats, Integers, log_probabilities, parts, subsample, sums_by
 from pars.audit.check import Array, GivenLabels, check_labels, check_probabilities, check_shape
 from pars.audit.noise_model import dawid_skene, plausible_range, transition_em
 from pars.audit.posterior import Posterior, fit_posterior, label_margin
@@ -20,6 +20,7 @@ NEIGHBORS = 10
 CLEAR = 2 / 3  # probability without the label from which on a row is not ambiguous
 TWO_CLASSES_OVERLAP, CLASSES_OVERLAP = 0.66, 0.76  # overlap from which on nothing can be judged, for 2 and more classes
 CELLS = 2**24  # similarities in memory at a time: 64 MB
+BLOCK, FEW_COLUMNS = 64, 4096  # similarities that are looked at together; fewer than so many are not divided
 VOTERS = 60_000  # with more labeled rows, a random sample of this size votes
 
 
@@ -69,18 +70,24 @@ def score(
         columns["knn_agree"] = np.where(
             given.numbers >= 0, votes[np.arange(len(p)), np.maximum(given.numbers, 0)], np.nan
         )
-    posterior = fit_posterior(log_probabilities(p), given.numbers)
-    self_confidence = p[np.arange(len(p)), np.maximum(given.numbers, 0)].astype(np.float64)
-    margin = np.concatenate([label_margin(p[part].astype(np.float64), given.numbers[part]) for part in parts(*p.shape)])
-    named = {
-        "self_confidence": self_confidence,
-        "normalized_margin": (margin + 1) / 2,
-        **({"neighbor_votes": columns["knn_agree"]} if "knn_agree" in columns else {}),
-        **(scores or {}),
-    }
-    named = {name: np.where(given.numbers >= 0, values, np.nan) for name, values in named.items()}
-    reason = why_not(posterior, given.numbers, [np.asarray(each, dtype=np.float64) for each in unseen])
+    posterior = fit_posterior(p, given.numbers)
+    named = _other_scores(p, given.numbers)
+    more = {"neighbor_votes": columns["knn_agree"]} if "knn_agree" in columns else {}
+    for name, values in {**more, **(scores or {})}.items():
+        named[name] = np.where(given.numbers >= 0, values, np.nan)
+    reason = why_not(posterior, given.numbers, [np.asarray(each) for each in unseen])
     return _build_report(posterior, given, p.argmax(axis=1), views, columns, estimates or {}, warnings, named, reason)
+
+
+def _other_scores(p: npt.NDArray[np.floating], labels: Integers) -> dict[str, Array]:
+    """Self-confidence and normalized margin [n]; NaN for unlabeled rows."""
+    out: dict[str, Array] = {name: np.empty(len(p)) for name in ("self_confidence", "normalized_margin")}
+    for part in parts(*p.shape):
+        of_part, own = p[part].astype(np.float64), labels[part]
+        of_label = of_part[np.arange(len(own)), np.maximum(own, 0)]
+        out["self_confidence"][part] = np.where(own >= 0, of_label, np.nan)
+        out["normalized_margin"][part] = (label_margin(of_part, own) + 1) / 2
+    return out
 
 
 def _build_report(
@@ -97,7 +104,13 @@ def _build_report(
     n, n_classes = posterior.calibrated.shape
     labels, n_choices = given.numbers, min(CHOICES, n_classes)
     right = posterior.right
-    choices, choice_probs = np.zeros((n, n_choices), np.int64), np.zeros((n, n_choices))
+    labeled = labels >= 0
+    rank, of_labeled = np.zeros(n, np.int64), np.flatnonzero(labeled)  # ties of the score are broken by the margin
+    order = np.lexsort((posterior.margin[labeled], posterior.score[labeled], right[labeled]))
+    rank[of_labeled[order]] = np.arange(1, len(of_labeled) + 1)
+    del order, of_labeled  # a million rows with ten classes: each is a tenth of the probabilities
+    suggested, suggested_prob = np.zeros(n, np.int64), np.zeros(n)
+    choices, choice_probs = np.zeros((n, n_choices), np.int32), np.zeros((n, n_choices), np.float32)
     ambiguous = np.zeros(n, dtype=bool)
     joint = np.zeros((n_classes, n_classes))  # expected rows [true, given]
     for part in parts(n, n_classes):
@@ -107,19 +120,17 @@ def _build_report(
         some = np.argpartition(-q, n_choices - 1, axis=1)[:, :n_choices]
         values = np.take_along_axis(q, some, axis=1)
         largest_first = np.argsort(-values, axis=1, kind="stable")
-        choices[part] = np.take_along_axis(some, largest_first, axis=1)
-        choice_probs[part] = np.take_along_axis(values, largest_first, axis=1)
+        some = np.take_along_axis(some, largest_first, axis=1)
+        values = np.take_along_axis(values, largest_first, axis=1)
+        choices[part], choice_probs[part] = some, values
+        suggested[part], suggested_prob[part] = some[:, 0], values[:, 0]
         own = np.flatnonzero(labels[part] >= 0)
         joint += sums_by(labels[part][own], q[own], n_classes).T
-    labeled = labels >= 0
     rate = float(1 - right[labeled].mean())
     estimates = {"posterior": rate, **_noise_rates(posterior, predicted, views), **more}
     low, high = plausible_range(estimates, int(labeled.sum()))
     if reason:
         low = 0.0
-    rank, of_labeled = np.zeros(n, np.int64), np.flatnonzero(labeled)  # ties of the score are broken by the margin
-    order = np.lexsort((posterior.margin[labeled], posterior.score[labeled], right[labeled]))
-    rank[of_labeled[order]] = np.arange(1, len(of_labeled) + 1)
     true_rows = joint.sum(axis=1, keepdims=True)
     transition = (joint + 1e-9 * np.eye(n_classes)) / (true_rows + 1e-9)
     class_rows = joint.sum(axis=0)
@@ -130,7 +141,6 @@ def _build_report(
         for j, k in cells
         if wrong[j, k] >= 0.5
     )
-    suggested = choices[:, 0]
     return AuditReport(
         classes=given.classes,
         given=labels,
@@ -140,7 +150,7 @@ def _build_report(
         suggested_label=given.as_given(suggested),
         predicted_label=given.as_given(predicted),
         label_right_prob=right,
-        suggested_prob=choice_probs[:, 0],
+        suggested_prob=suggested_prob,
         margin=posterior.margin,
         rank=rank,
         is_label_issue=labeled & (suggested != labels),
@@ -163,7 +173,7 @@ def _build_report(
     )
 
 
-def why_not(posterior: Posterior, labels: Integers, unseen: Sequence[Floats]) -> str:
+def why_not(posterior: Posterior, labels: Integers, unseen: Sequence[Array]) -> str:
     """Return why these labels cannot be judged; empty if they can.
 
     Either the labels cannot be predicted better than by their frequencies, or margins are those of classes that overlap
@@ -173,18 +183,19 @@ def why_not(posterior: Posterior, labels: Integers, unseen: Sequence[Floats]) ->
     labeled = np.flatnonzero(labels >= 0)
     sources = [(rows, each) for each in unseen if len(rows := labeled[np.isfinite(each[labeled]).all(axis=1)]) > 1]
     gains = []  # in standard errors, two of each source: likelihood of the labels over that by their frequencies, and
-    none: list[tuple[Integers, Floats | None]] = [(labeled, None)]
+    none: list[tuple[Integers, Array | None]] = [(labeled, None)]
     for rows, each in [*sources] or none:
         own = labels[rows]
         shares = (np.bincount(own, minlength=n_classes) + 1) / (len(own) + n_classes)
         found, best = np.empty(len(own)), np.empty(len(own), dtype=np.int64)
-        of_source = None if each is None else log_probabilities(each[rows])
-        if of_source is not None:
-            calibrate(of_source, own, out=of_source)
+        only = np.full(len(labels), -1)
+        only[rows] = own
+        of_source = None if each is None else Calibrated(each, only)
         for part in parts(len(rows), n_classes):
-            log_p = (
-                log_probabilities(np.exp(posterior.calibrated[rows[part]])) if of_source is None else of_source[part]
-            )
+            if of_source is None:
+                log_p = log_probabilities(np.exp(posterior.calibrated[rows[part]]))
+            else:
+                log_p = of_source[rows[part]]
             found[part], best[part] = log_p[np.arange(len(log_p)), own[part]], log_p.argmax(axis=1)
         gain = found - np.log(shares[own])
         gains.append(gain.mean() / max(gain.std() / np.sqrt(len(rows)), 1e-300) if len(rows) > 1 else np.inf)
@@ -211,7 +222,7 @@ def _noise_rates(posterior: Posterior, predicted: Integers, views: Mapping[str, 
     }
     # A network with such margins has about this accuracy; what is left of its disagreement is noise.
     n_classes = posterior.calibrated.shape[1]
-    agreement = float((posterior.calibrated[rows].argmax(axis=1) == labels).mean())
+    agreement = float((posterior.calibrated.best()[rows] == labels).mean())
     for name, value in zip(("separation", "separation_low", "separation_high"), posterior.accuracies, strict=True):
         accuracy = max(float(value), agreement, 1.5 / n_classes)
         out[name] = min(1.0, (accuracy - agreement) / (accuracy - (1 - accuracy) / (n_classes - 1)))
@@ -256,7 +267,25 @@ def neighbor_votes(features: Array, classes: Integers, *, n_classes: int, k: int
         own = place[start : start + size]
         is_voter = np.flatnonzero(own >= 0)
         similarity[is_voter, own[is_voter]] = -np.inf
-        nearest = np.argpartition(-similarity, k - 1, axis=1)[:, :k]
+        nearest = largest(similarity, k)
         rows = np.repeat(np.arange(start, start + len(nearest)), k)
         np.add.at(out, (rows, classes[voters[nearest]].ravel()), 1 / k)
     return out
+
+
+def largest(values: npt.NDArray[np.float32], k: int) -> Integers:
+    """Return the columns [n, k] of the k largest values of each row [n, m], in no order.
+
+    Of many columns, the largest are looked for in the k blocks with the largest maxima, where all of them are.
+    """
+    n, m = values.shape
+    if m < FEW_COLUMNS:
+        return np.argpartition(-values, k - 1, axis=1)[:, :k]
+    whole = m // BLOCK * BLOCK
+    blocks = values[:, :whole].reshape(n, -1, BLOCK)
+    best = np.argpartition(-blocks.max(axis=2), k - 1, axis=1)[:, :k]
+    columns = (best[:, :, None] * BLOCK + np.arange(BLOCK)).reshape(n, -1)
+    rest = np.broadcast_to(np.arange(whole, m), (n, m - whole))
+    columns = np.concatenate([columns, rest], axis=1)
+    found = np.argpartition(-np.take_along_axis(values, columns, axis=1), k - 1, axis=1)[:, :k]
+    return np.asarray(np.take_along_axis(columns, found, axis=1), dtype=np.int64)

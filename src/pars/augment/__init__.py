@@ -14,6 +14,7 @@ seed gives the same pixels however the batch is split.
 | autoaugment | `AutoAugment` | images, strong: crop, then a learned pair of operations |
 | dropout | `FeatureDropout` | features: dropout, noise, mixing |
 | cached | `CachedView` | features: views made before encoding, then dropout |
+| dropout | `TokenDropout` | texts as token numbers |
 
 >>> import torch
 >>> from pars.seeds import generator
@@ -29,6 +30,7 @@ from pars.augment.crop import CenterCrop, CropFlip, Cutout, PadMode, ResizedCrop
 from pars.augment.features import CachedView, FeatureDropout, gather_rows
 from pars.augment.light import Light, affine, affine_params
 from pars.augment.policies import AutoAugment, RandAugment
+from pars.augment.tokens import TokenDropout
 from pars.augment.view import (
     AsFloat,
     Finish,
@@ -59,6 +61,7 @@ __all__ = [
     "RandAugment",
     "ResizedCrop",
     "TestTimeView",
+    "TokenDropout",
     "View",
     "Views",
     "ViewsConfig",

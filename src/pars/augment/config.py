@@ -16,6 +16,7 @@ from pars.augment.light import Light
 from pars.augment.operations import OPERATIONS
 from pars.augment.pillow_ops import LARGEST_SIDE
 from pars.augment.policies import AutoAugment, Flavor, Policy, RandAugment
+from pars.augment.tokens import TokenDropout
 from pars.augment.view import AsFloat, Crop, Identity, Normalize, Params, View, Views
 from pars.errors import UserError
 from pars.lazy import torch
@@ -37,7 +38,8 @@ class ViewsConfig:
     """The weak and the strong view."""
 
     weak: Weak = "auto"
-    """auto: crop-flip for images; for features cached if the data has cached views (`pars encode`), else dropout."""
+    """auto: crop-flip for images; dropout for texts that a network reads; for features cached if the data has cached
+    views (`pars encode`), else dropout."""
     strong: Strong = "auto"
     """auto: light for images; for features as above. The strong views of images start from the weak one."""
     size: int | None = None
@@ -64,9 +66,9 @@ class ViewsConfig:
     policy: Policy = "cifar10"
     """autoaugment: the learned policy."""
     dropout_weak: float = 0.1
-    """dropout, cached: fraction of the features set to 0 in the weak view."""
+    """dropout, cached: fraction of the features set to 0, or of a text's tokens left out, in the weak view."""
     dropout_strong: float = 0.4
-    """dropout, cached: fraction of the features set to 0 in the strong view."""
+    """dropout, cached: fraction of the features set to 0, or of a text's tokens left out, in the strong view."""
     noise: float = 0.0
     """dropout, cached, strong view only: Gaussian noise, in units of each feature's standard deviation."""
     mix: float = 0.0
@@ -82,10 +84,11 @@ def build_views(
     std: Sequence[float],
     bank: npt.NDArray[np.float32] | None = None,
     cached: int = 0,
+    text: bool = False,
 ) -> Views:
     """Return the views for samples of this shape; a UserError if the configuration does not fit them.
 
-    image: True for images [C, H, W], False for features [d].
+    image: True for images [C, H, W], False for features [d]. text: True for token numbers [T].
     mean, std: images: per channel, for pixels in 0..1. Features: std [d] scales the noise; empty: noise is not scaled.
     bank: features: rows [m, d] to mix with; needed if `mix` is not 0.
     cached: features: number of cached views of each row, the first half of them weak.
@@ -95,6 +98,8 @@ def build_views(
     CropFlip(pad=1, flip=False, pad_mode='zero', size=None)
     """
     _check_config(config, image)
+    if text:
+        return _text_views(config)
     if image:
         _check_images(config, shape, mean, std)
     if config.mirror and not (image and config.weak != "none" and _flips(config, shape)):
@@ -111,6 +116,25 @@ def build_views(
             mirror=config.mirror,
         )
     return _feature_views(config, shape, std, bank, cached)
+
+
+def _text_views(config: ViewsConfig) -> Views:
+    for key in ("noise", "mix"):
+        if getattr(config, key):
+            raise UserError(
+                f"views.{key} is {getattr(config, key)}, but tokens of a text are not numbers to compute with"
+            )
+    views: list[View] = []
+    for key, name, dropout in (
+        ("weak", config.weak, config.dropout_weak),
+        ("strong", config.strong, config.dropout_strong),
+    ):
+        if name == "cached":
+            raise UserError(
+                f"views.{key}: cached does not fit a network that reads texts; choose auto, none or dropout"
+            )
+        views.append(Identity() if name == "none" else TokenDropout(dropout))
+    return Views(weak=views[0], strong=views[1], finish=AsFloat())
 
 
 def _feature_views(

@@ -59,10 +59,12 @@ def configurations(
     automatic["data"]["holdout"] = automatic["data"]["holdout"] or least_held_out
     automatic["data"]["judging"] = JUDGING if least_held_out else 0.0
     chosen = {**_chosen_by_user(params), "device": params["device"]}
+    candidates = rules.candidates(shape, n_classes)
     if params["network"] is not DEFAULTS["network"] and pixel_side(params["network"]) is not None:
-        automatic = automatic | rules.fine_tuning(class_rows) | {"model": {}}
+        automatic = automatic | rules.fine_tuning(class_rows) | {"model": {}, "views": {}}
+        candidates = candidates[-1:]  # trials of a pre-trained network would cost as much as its training
     found: dict[str, RunConfig] = {}
-    for candidate in rules.candidates(shape, n_classes):
+    for candidate in candidates:
         base = RunConfig(method=by_name(params["method"], candidate.setting), seed=seed)
         config = run.overlay(run.overlay(base, automatic), _changes(candidate, params))
         config = run.overlay(config, chosen)

@@ -122,7 +122,7 @@ def candidates(shape: tuple[int, ...], n_classes: int) -> list[Candidate]:
     """
     quick = f"gce(q={min(0.7, math.log(5) / math.log(n_classes)):.2g})"
     if len(shape) == 3:
-        return [Candidate(quick, Setting(robust=quick))]
+        return [Candidate(quick, Setting(robust=quick, pixels=True))]
     few = n_classes <= FEW_CLASSES
     tau = 0.9 if few else None
     linear: Changes = {"model": {"name": "linear"}, "train": {"weight_decay": LINEAR_WEIGHT_DECAY}}

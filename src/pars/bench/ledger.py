@@ -34,7 +34,7 @@ def read_ledger(path: Path) -> list[Line]:
             if not isinstance(value, dict) or not all(isinstance(value.get(key), str) for key in _KEYS):
                 raise ValueError(f"expected an object with {', '.join(_KEYS)}")
         except (ValueError, RecursionError) as error:
-            raise UserError(f"{path}, line {number}: {error}") from error
+            raise UserError(f"{path} is no ledger: line {number}: {error}") from error
         lines.append(value)
     return lines
 
@@ -57,6 +57,15 @@ def append_once(path: Path, line: Mapping[str, Any]) -> bool:
             content = content[os.write(handle, content) :]
         os.fsync(handle)
         return True
+
+
+def check_appendable(path: Path) -> None:
+    """Raise a UserError where no line could be appended: before hours of work, not after them."""
+    place = path
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    if not os.access(place, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+        raise UserError(f"{path} cannot be written: {place} is read-only, or you may not write there")
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pars.bench import task
-from pars.bench.ledger import Line, append_once, read_ledger
+from pars.bench.ledger import Line, append_once, check_appendable, read_ledger
 from pars.bench.progress import Progress
 from pars.bench.record import check_runnable, failure
 from pars.bench.scales import Cell, Sources, fingerprint, rows_of
@@ -88,6 +88,8 @@ def run_all(plan: Plan, log: Callable[[str], None], progress: Progress) -> Summa
             summary.done += 1
         else:
             todo.append(cell)
+    if todo:
+        check_appendable(plan.ledger)
     progress.start(len(plan.cells) - len(summary.skipped), summary.done)
     task.allow()
     try:

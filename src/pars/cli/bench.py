@@ -14,6 +14,7 @@ from pars import bench
 from pars.cli.flags import Parser, add_json_flag
 from pars.cli.output import say, show
 from pars.errors import UserError
+from pars.files import expanded
 
 LEDGER, TUNED, WORK = Path("results/ledger.jsonl"), Path("results/tuned.toml"), Path("runs/bench")
 TRIALS, PAGE, HTML = Path("results/tuning.jsonl"), Path("docs/results.md"), Path("results/report.html")
@@ -36,8 +37,8 @@ def parser() -> Parser:
     out.add_argument("--rows", metavar="KEYS", help="only these rows, separated by commas")
     out.add_argument("--cols", metavar="KEYS", help="only these columns; `cifar10` stands for all that begin so")
     out.add_argument("--seeds", metavar="N", type=_count, default=3, help="seeds 0 to N-1 (default: 3)")
-    out.add_argument("--out", metavar="FILE", type=Path, default=LEDGER, help=f"the ledger (default: {LEDGER})")
-    out.add_argument("--tuned", metavar="FILE", type=Path, default=TUNED, help=f"tuned settings (default: {TUNED})")
+    out.add_argument("--out", metavar="FILE", type=expanded, default=LEDGER, help=f"the ledger (default: {LEDGER})")
+    out.add_argument("--tuned", metavar="FILE", type=expanded, default=TUNED, help=f"tuned settings (default: {TUNED})")
     out.add_argument("--list", action="store_true", help="only list the cells and which of them are done")
     _add_running(out)
     _add_sources(out)
@@ -57,8 +58,10 @@ def tune_parser() -> Parser:
     out.add_argument("--cols", metavar="KEYS", help="only the data sets of these columns, such as cifar10")
     trials = bench.TRIALS
     out.add_argument("--trials", metavar="N", type=_count, default=trials, help=f"of each row (default: {trials})")
-    out.add_argument("--out", metavar="FILE", type=Path, default=TRIALS, help=f"for the trials (default: {TRIALS})")
-    out.add_argument("--tuned", metavar="FILE", type=Path, default=TUNED, help=f"for the choices (default: {TUNED})")
+    out.add_argument("--out", metavar="FILE", type=expanded, default=TRIALS, help=f"for the trials (default: {TRIALS})")
+    out.add_argument(
+        "--tuned", metavar="FILE", type=expanded, default=TUNED, help=f"for the choices (default: {TUNED})"
+    )
     _add_running(out)
     _add_sources(out)
     add_json_flag(out)
@@ -71,11 +74,11 @@ def report_parser() -> Parser:
         description="Write what the ledger has as Markdown and as an HTML page.",
         allow_abbrev=False,
     )
-    out.add_argument("--ledger", metavar="FILE", type=Path, default=LEDGER, help=f"default: {LEDGER}")
-    out.add_argument("--markdown", metavar="FILE", type=Path, default=PAGE, help=f"to write (default: {PAGE})")
-    out.add_argument("--html", metavar="FILE", type=Path, default=HTML, help=f"to write (default: {HTML})")
+    out.add_argument("--ledger", metavar="FILE", type=expanded, default=LEDGER, help=f"default: {LEDGER}")
+    out.add_argument("--markdown", metavar="FILE", type=expanded, default=PAGE, help=f"to write (default: {PAGE})")
+    out.add_argument("--html", metavar="FILE", type=expanded, default=HTML, help=f"to write (default: {HTML})")
     out.add_argument(
-        "--readme", metavar="FILE", type=Path, help="also replace the table between the marks of this page"
+        "--readme", metavar="FILE", type=expanded, help="also replace the table between the marks of this page"
     )
     add_json_flag(out)
     return out
@@ -118,7 +121,7 @@ def _add_sources(out: Parser) -> None:
         help="an .npz of `pars encode`; may be repeated",
     )
     out.add_argument("--root", metavar="DIR", help="folder of the data sets and of CIFAR-N's files")
-    out.add_argument("--work", metavar="DIR", type=Path, default=WORK, help=f"for runs under way (default: {WORK})")
+    out.add_argument("--work", metavar="DIR", type=expanded, default=WORK, help=f"for runs under way (default: {WORK})")
 
 
 def _count(text: str) -> int:

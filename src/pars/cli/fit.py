@@ -34,9 +34,12 @@ def add_fit_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--views", type=int, default=0, metavar="N", help="encode N weak and N strong views of each row, too"
     )
-    parser.add_argument("--network", metavar="NAME", help="train it on the images: timm:NAME, hf:NAME, lite0")
+    parser.add_argument(
+        "--network", metavar="NAME", help="train it on the images (timm:NAME, hf:NAME, lite0) or texts (hf:NAME)"
+    )
     parser.add_argument("--weights", metavar="FILE", help="of --network; or none (default: its pre-trained ones)")
-    parser.add_argument("--size", type=int, metavar="PIXELS", help="side of the images of --network (default: 224)")
+    size = "side in pixels of the images of --network (default: 224), or tokens of a text at most (128)"
+    parser.add_argument("--size", type=int, metavar="N", help=size)
     parser.add_argument("--method", default="pars", metavar="NAME", help="any of `pars methods` (default: pars)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")

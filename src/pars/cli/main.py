@@ -30,6 +30,7 @@ COMMANDS = {
     "pack": "images of a folder, a table or a .tar into one file that training reads at random",
     "methods": "list the methods: papers, requirements, relative cost",
     "augment-preview": "a contact sheet of weak and strong views of some images",
+    "completion": "a script that completes commands and flags in bash, zsh or fish",
 }
 OUTPUT_FAILED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 

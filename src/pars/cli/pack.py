@@ -79,6 +79,8 @@ def _pictures(
         return data.clothing1m_pictures(source)
     if source.suffix == ".tar":
         return _from_tar(source, split)
+    if is_pack(source):
+        raise UserError(f"{source} is a pack already, expected images")
     table = data.read_table(source, label=label, image=image)
     if table.images is None:
         raise UserError(f"{source} has no images, expected a folder, a .tar, or a table with --image COLUMN")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from pars.cli.flags import Parser, add_json_flag
 from pars.cli.output import show
 from pars.errors import UserError
+from pars.files import expanded
 
 
 def command(args: Sequence[str]) -> int:
@@ -15,8 +15,8 @@ def command(args: Sequence[str]) -> int:
         prog="pars report",
         description="One HTML file with all of it: what was trained, whether it helped, which labels are wrong.",
     )
-    parser.add_argument("run", type=Path, help="a folder of `pars fit`, or a run's folder")
-    parser.add_argument("out", type=Path, help="the file to write, such as report.html")
+    parser.add_argument("run", type=expanded, help="a folder of `pars fit`, or a run's folder")
+    parser.add_argument("out", type=expanded, help="the file to write, such as report.html")
     parser.add_argument(
         "--top", type=int, metavar="N", help="suspect rows to show (default: the flagged ones, at most 100)"
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from pars.cli.flags import Parser, add_json_flag
 from pars.cli.output import say, show
 from pars.errors import UserError
+from pars.files import expanded
 
 
 def command(args: Sequence[str]) -> int:
@@ -16,11 +17,11 @@ def command(args: Sequence[str]) -> int:
         prog="pars review",
         description="Look at the suspect labels of a run in the browser, one key each; out comes your corrected table.",
     )
-    parser.add_argument("run", type=Path, help="the run's folder, or that of `pars fit`")
+    parser.add_argument("run", type=expanded, help="the run's folder, or that of `pars fit`")
     parser.add_argument("--sample", type=int, default=0, metavar="N",
                         help="first judge N rows of all and N of the list blind: how good is the list?")  # fmt: skip
     parser.add_argument("--top", type=int, metavar="N", help="the N most suspect rows (default: the flagged ones)")
-    parser.add_argument("--table", type=Path, metavar="FILE", help="your table, if it has moved since the fit")
+    parser.add_argument("--table", type=expanded, metavar="FILE", help="your table, if it has moved since the fit")
     parser.add_argument("--port", type=int, default=0, help="default: a free one")
     parser.add_argument("--no-open", action="store_true", help="print the address, open no browser")
     parser.add_argument("--export", action="store_true", help="only write the files from the decisions so far")
@@ -37,6 +38,7 @@ def command(args: Sequence[str]) -> int:
     folder = options.run / reviewing.FOLDER
     if not options.run.is_dir():
         raise UserError(f"{options.run} is not a folder, expected that of a run or of `pars fit`")
+    is_new = not folder.exists()
     lock = reviewing.FolderLock(folder)
     if not lock.held and (url := reviewing.running_address(folder)) is not None:
         say("This run is being reviewed already:")
@@ -44,9 +46,14 @@ def command(args: Sequence[str]) -> int:
         if not options.no_open:
             reviewing.open_in_browser(url)
         return 0
-    session = reviewing.open_review(
-        options.run, table=options.table, top=options.top, read_only=not lock.held, folder=folder
-    )
+    try:
+        session = reviewing.open_review(
+            options.run, table=options.table, top=options.top, read_only=not lock.held, folder=folder
+        )
+    except UserError:
+        if is_new:  # nothing was there, and nothing is left
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
     if options.export:
         files = [str(path) for path in session.export()]
         show(options.json, {"files": files}, lambda: "\n".join(files))

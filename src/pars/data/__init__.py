@@ -1,6 +1,6 @@
 """Where rows come from: published data sets, a user's own arrays, and which of their labels are used."""
 
-from pars.data.arrays import arrays, checked_dataset, to_inputs
+from pars.data.arrays import arrays, checked_dataset, to_inputs, to_tokens
 from pars.data.checked_labels import CheckedLabels, checked_labels_csv, read_checked_labels, with_checked_labels
 from pars.data.cifar import cifar10, cifar100
 from pars.data.cifar_n import human_labels
@@ -33,7 +33,7 @@ from pars.data.disk_images import DiskImages
 from pars.data.entries import entries, entry_table, kind_of_entries, table_of
 from pars.data.idx import fashion_mnist, idx_folder, is_idx_folder, read_idx
 from pars.data.images import IMAGE_SUFFIXES, UnreadablePicture, all_unreadable, image_file_shape, read_image
-from pars.data.load import load, load_rows
+from pars.data.load import Tokenize, load, load_rows
 from pars.data.picture_files import split_of
 from pars.data.preview import ImagePreview, Preview, Previews, RecordPreview, TextPreview
 from pars.data.subsets import Mask, holdout, labeled_rows, low_resource
@@ -68,6 +68,7 @@ __all__ = [
     "Split",
     "Table",
     "TextPreview",
+    "Tokenize",
     "UnreadablePicture",
     "all_unreadable",
     "arrays",
@@ -115,6 +116,7 @@ __all__ = [
     "standardized",
     "table_of",
     "to_inputs",
+    "to_tokens",
     "with_checked_labels",
     "write_corrected_table",
 ]

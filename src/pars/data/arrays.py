@@ -6,6 +6,7 @@ y        given labels [n]: class numbers or names; -1 or "" = unlabeled         
 y_true   right labels, where known                                                     (also true_labels)
 x_test, y_test   rows to test on
 classes  names of the classes, by number
+tokens   there: x and x_test are texts as token numbers, -1 where a text has ended
 checked  which labels people have checked [n]: 0 no, 1 yes, 2 yes and not trained on, 3 dropped
 """
 
@@ -121,11 +122,13 @@ ALIASES = {
     "y_test": ("y_test",),
     "classes": ("classes",),
     "checked": ("checked",),
+    "tokens": ("tokens",),
 }
 ROLES_TO_PREDICT = tuple(
     role for role in ALIASES if role not in ("x_views", "checked")
 )  # views are for training, and large
 CHANNELS = (1, 3, 4)
+MOST_TOKENS = 2**24  # larger numbers are not exact as float32
 
 
 def arrays(path: Path) -> Dataset:
@@ -165,7 +168,7 @@ def _check_test_shape(test: Split, train: Split, path: Path) -> None:
 def array_rows(path: Path, split: str, classes: tuple[str, ...] | None, *, labels: bool) -> Split:
     """Rows to predict on: x_test for "test" where there is one, else x. Labels are -1 where there are none, or where
     they are not asked for: then they need not make sense either."""
-    found = read_arrays(path, ROLES_TO_PREDICT if labels else ("x", "x_test"))
+    found = read_arrays(path, ROLES_TO_PREDICT if labels else ("x", "x_test", "tokens"))
     part = "_test" if split == "test" and "x_test" in found else ""
     _require(found, ("x" + part,), path)
     given = [found[key] for key in ("y", "y_true", "y_test") if key in found]
@@ -214,7 +217,7 @@ def _names(labels: Array, file_classes: Array, path: Path) -> Array:
 
 def make_split(found: Mapping[str, Array], x: str, y: str, classes: tuple[str, ...], path: Path) -> Split:
     """Rows x and labels y as the library wants them. Test labels count as true."""
-    inputs = to_inputs(found[x], f"{path}: {x}")
+    inputs: Inputs = (to_tokens if "tokens" in found else to_inputs)(found[x], f"{path}: {x}")
     cached = to_cached(found["x_views"], inputs, f"{path}: x_views") if x == "x" and "x_views" in found else None
     if y not in found:
         return Split(inputs, np.full(len(inputs), UNLABELED, dtype=np.int64), cached=cached)
@@ -267,6 +270,18 @@ def _require(found: Mapping[str, Array], roles: tuple[str, ...], path: Path) -> 
                 f"{path}: no {role} in it (also called {', '.join(ALIASES[role][1:]) or 'nothing else'}), "
                 f"found {', '.join(found)}"
             )
+
+
+def to_tokens(array: Array, where: str) -> npt.NDArray[np.int32]:
+    """Texts as token numbers [n, T], -1 where a text has ended."""
+    if array.ndim != 2 or array.dtype.kind not in "iu":
+        raise UserError(f"{where}: shape {list(array.shape)}, dtype {array.dtype}, expected whole numbers [n, T]")
+    numbers = array.astype(np.int64)
+    bad = np.argwhere((numbers < -1) | (numbers >= MOST_TOKENS))
+    if bad.size:
+        row, place = bad[0].tolist()
+        raise UserError(f"{where}: row {row}, token {place} is {numbers[row, place]}, expected -1 to {MOST_TOKENS - 1}")
+    return numbers.astype(np.int32)
 
 
 def to_cached(array: Array, inputs: Inputs, where: str) -> npt.NDArray[np.float32]:

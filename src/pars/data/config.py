@@ -11,7 +11,7 @@ from pars.files import expanded
 
 NAMES = ("digits", "fashion-mnist", "cifar10", "cifar100")
 PICTURE_OPTIONS = ("test", "image_column", "label_column", "side", "skip_unreadable")
-"""Fields that only pictures on disk have a use for."""
+"""Fields that only pictures on disk have a use for; tables of texts for the labels and the test rows, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,15 +20,17 @@ class DataConfig:
 
     name: str = "digits"
     """digits, fashion-mnist, cifar10, cifar100, or a path: an .npz file, a folder of .npy or of idx files, a pack,
-    a folder of pictures class/name.jpg, a table with a column of their paths, or the folder of Clothing1M."""
+    a folder of pictures class/name.jpg, a table with a column of their paths, or of texts, the folder of Clothing1M."""
     root: str | None = None
     """Folder that holds published data sets; default: $PARS_DATA, else ~/.cache/pars."""
     test: str | None = None
-    """Folder or table of pictures: another one, with right labels, to test on."""
+    """Folder or table of pictures, table of texts: another one, with right labels, to test on."""
     image_column: str | None = None
     """Table of pictures: column of their paths, relative to the table."""
     label_column: str | None = None
-    """Table of pictures: column of their labels."""
+    """Table of pictures or texts: column of their labels."""
+    text_column: str | None = None
+    """Table of texts, which the network reads (model.name hf:NAME): their column."""
     side: int | None = None
     """Pictures on disk: side in pixels of the square that they are resized to cover, and whose middle is taken; by
     default that of the pack, else 256."""

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from pars.errors import UserError
 
 Labels = npt.NDArray[np.int64]
-Inputs = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
-Rows = npt.NDArray[np.floating[Any]] | npt.NDArray[np.uint8]
+Inputs = npt.NDArray[np.uint8] | npt.NDArray[np.float32] | npt.NDArray[np.int32]
+Rows = npt.NDArray[np.floating[Any]] | npt.NDArray[np.uint8] | npt.NDArray[np.int32]
 
 UNLABELED = -1
 # What a person has said about a row: nothing; its label is right; the same, and it is kept for testing; no class fits.
@@ -28,7 +28,8 @@ UNCHECKED, CHECKED, TRUSTED, DROPPED = 0, 1, 2, 3
 class Split:
     """Rows of one kind. A row's identity is its number.
 
-    inputs: uint8 images [n, C, H, W], or float32 feature vectors [n, d]; perhaps a read-only memory map.
+    inputs: uint8 images [n, C, H, W], float32 feature vectors [n, d], or texts as int32 token numbers [n, T], -1 where
+        a text has ended; perhaps a read-only memory map.
     labels: given labels [n], `-1` = unlabeled.
     true_labels: the right labels where known; only noise generation and metrics may read them.
     cached: feature vectors only: views of each row made before it was encoded, [n, 2N, d]: N weak, then N strong ones.
@@ -47,6 +48,15 @@ class Split:
     @property
     def is_image(self) -> bool:
         return self.inputs.ndim == 4
+
+    @property
+    def is_text(self) -> bool:
+        return self.inputs.dtype == np.int32
+
+    @property
+    def features(self) -> npt.NDArray[np.float32] | None:
+        """Feature vectors [n, d], which have neighbors; None for images and texts."""
+        return None if self.is_image or self.is_text else self.inputs  # type: ignore[return-value]
 
     @property
     def known(self) -> npt.NDArray[np.bool_]:
@@ -116,7 +126,7 @@ def check_split(split: Split, n_classes: int, where: str, *, training: bool = Fa
     if inputs.ndim not in (2, 4):
         raise UserError(f"{where}: inputs of shape {shape}, expected images [n, C, H, W] or feature vectors [n, d]")
     wanted = "uint8" if inputs.ndim == 4 else "float32"
-    if inputs.dtype != wanted:
+    if inputs.dtype != wanted and not (split.is_text and inputs.ndim == 2):
         raise UserError(f"{where}: inputs of shape {shape} and dtype {inputs.dtype}, expected {wanted}")
     if len(inputs) == 0:
         raise UserError(f"{where}: no rows, expected at least one; was everything filtered out?")
@@ -184,6 +194,9 @@ def standardized(dataset: Dataset) -> Dataset:
     """
     if dataset.train.inputs.ndim == 4 or dataset.mean:
         return dataset
+    if dataset.train.is_text:  # token numbers stay what they are
+        length = dataset.train.inputs.shape[1]
+        return replace(dataset, mean=(0.0,) * length, std=(1.0,) * length)
     mean, std = (
         tuple(values.tolist()) for values in column_statistics(np.asarray(dataset.train.inputs, dtype=np.float64))
     )

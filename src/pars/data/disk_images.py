@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from pars.data.images import formats, image_pixels
 from pars.errors import UserError, one_line
@@ -101,7 +101,7 @@ class DiskImages:
         except _Unreadable as error:
             row = int(self.rows[index[error.position]])
             raise UserError(
-                f"{self.pictures.where(row)} cannot be read as a picture: {error}; mend it, or leave such pictures out "
+                f"{self.pictures.where(row)} cannot be read as an image: {error}; mend it, or leave such images out "
                 "with --data.skip-unreadable"
             ) from None
 
@@ -242,5 +242,9 @@ def serve() -> None:
 
 def decode(content: bytes, side: int) -> Pixels:
     """The pixels of a picture's bytes: uint8 [3, side, side], resized to cover the square, the middle of it."""
-    with Image.open(io.BytesIO(content), formats=formats()) as opened:
-        return image_pixels(opened, "a picture", color=True, size=side)
+    try:
+        opened = Image.open(io.BytesIO(content), formats=formats())
+    except UnidentifiedImageError as error:
+        raise UserError("it is of no image format that is read") from error  # Pillow names an address in memory
+    with opened:
+        return image_pixels(opened, "an image", color=True, size=side)

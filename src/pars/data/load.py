@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, cast
@@ -10,7 +10,7 @@ from typing import Literal, cast
 import numpy as np
 import numpy.typing as npt
 
-from pars.data.arrays import array_rows, arrays
+from pars.data.arrays import array_rows, arrays, checked_dataset
 from pars.data.cifar import cifar10, cifar100
 from pars.data.clothing1m import clothing1m, is_clothing1m
 from pars.data.config import NAMES, PICTURE_OPTIONS, DataConfig, data_root
@@ -21,21 +21,26 @@ from pars.data.idx import fashion_mnist, idx_folder, is_idx_folder
 from pars.data.pack import is_pack, open_pack
 from pars.data.picture_files import disk_dataset, from_files, is_picture_source, readable
 from pars.data.subsets import low_resource
+from pars.data.table import has_columns, read_table
 from pars.errors import UserError
 from pars.files import expanded
 
+Tokenize = Callable[[Sequence[str]], npt.NDArray[np.int32]]
+"""Texts to token numbers [n, T], -1 where a text has ended."""
 
-def load(config: DataConfig, *, seed: int = 0) -> Dataset:
+
+def load(config: DataConfig, *, seed: int = 0, tokenize: Callable[[Sequence[str]], Tokenize] | None = None) -> Dataset:
     """The data set of a configuration, with its limit and its low-resource choice applied.
 
     Published sets: given labels equal the true ones (noise is added elsewhere). A user's arrays: given labels are y,
     true ones y_true or None. `seed` decides which rows keep their label; `config.holdout` is for whoever trains.
+    tokenize: for a table of texts: what makes token numbers of such texts, chosen by those of the training rows.
 
     >>> data = load(DataConfig(labeled=20, limit=500))
     >>> len(data.train), int((data.train.labels >= 0).sum())
     (500, 20)
     """
-    dataset = _source(config)
+    dataset = _source(config) if config.text_column is None else _texts(config, tokenize)
     if config.limit is not None:
         if config.limit > len(dataset.train):
             raise UserError(
@@ -108,6 +113,26 @@ def _source(config: DataConfig) -> Dataset:
         case "cifar100":
             return cifar100(data_root(root), download=download)
     return idx_folder(path, name=path.name) if is_idx_folder(path) else arrays(path)
+
+
+def _texts(config: DataConfig, tokenize: Callable[[Sequence[str]], Tokenize] | None) -> Dataset:
+    """A table of texts as token numbers."""
+    _refuse(config, ("image_column", "side", "skip_unreadable"), f"{config.name} is a table of texts")
+    path = _existing(config.name)
+    if not has_columns(path):
+        raise UserError(f"data.text_column is {config.text_column!r}, but {path} is no table")
+    if config.label_column is None:
+        raise UserError(f"{path} is a table of texts: --data.label-column names the column of labels")
+    if tokenize is None:
+        raise UserError(f"{path} is a table of texts, which a network has to read: expected --model.name hf:NAME")
+    text, label = config.text_column, config.label_column
+    table, test = read_table(path, text=text, label=label, unlabeled=""), None
+    if config.test is not None:
+        test = read_table(_existing(config.test), text=text, label=label, unlabeled="", classes=table.classes)
+    tokens = tokenize(table.texts or [])
+    train = Split(tokens(table.texts or []), table.labels, table.true_labels)
+    rest = None if test is None else Split(tokens(test.texts or []), test.labels, test.labels)
+    return checked_dataset(path, train, rest, table.classes)
 
 
 def _refuse(config: DataConfig, options: Sequence[str], why: str) -> None:

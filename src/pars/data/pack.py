@@ -23,9 +23,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import PIL
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from pars.data.dataset import UNLABELED, Labels
+from pars.data.images import formats
 from pars.errors import UserError, one_line
 from pars.files import PART, guarded, write_text
 from pars.spreadsheet import csv_lines
@@ -79,18 +80,37 @@ def write_pack(
     if out.exists():
         raise UserError(f"{out} exists already, expected a new folder")
     folder = out.with_name(out.name + PART)
-    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
     folder.mkdir(parents=True)
+    try:
+        with guarded(out), ThreadPoolExecutor(threads) as pool:
+            encoded_pictures = _in_order(pool, pictures, side)
+            done = _write(folder, encoded_pictures, tuple(classes), side, statistics, skip_unreadable=skip_unreadable)
+            folder.rename(out)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return done
+
+
+def _write(
+    folder: Path,
+    pictures: Iterable[tuple[Picture, Future[bytes]]],
+    classes: tuple[str, ...],
+    side: int,
+    statistics: tuple[Sequence[float], Sequence[float]] | None,
+    *,
+    skip_unreadable: bool,
+) -> Packed:
+    """Write the files of a pack."""
     offsets, blocks, skipped, row = [0], [], list[str](), 0
     digest, filled = hashlib.sha256(), 0
     with (
-        guarded(out),
         (folder / DATA).open("wb") as binary,
         (folder / ROWS).open("w", encoding="utf-8", newline="") as table,
-        ThreadPoolExecutor(threads) as pool,
     ):
         table.writelines(csv_lines([("row", "id", "given", "split")]))
-        for number, (picture, found) in enumerate(_in_order(pool, pictures, side)):
+        for number, (picture, found) in enumerate(pictures):
             try:
                 content = found.result()
             except UserError as error:
@@ -111,7 +131,6 @@ def write_pack(
                     blocks.append(digest.hexdigest())
                     digest, filled = hashlib.sha256(), 0
     if not row:
-        shutil.rmtree(folder)
         raise UserError(f"no picture to pack ({len(skipped)} could not be read)")
     if filled:
         blocks.append(digest.hexdigest())
@@ -121,7 +140,6 @@ def write_pack(
         about |= {"mean": list(statistics[0]), "std": list(statistics[1])}
     about |= {"sha256": blocks, "block": BLOCK, "pillow": PIL.__version__}
     write_text(folder / ABOUT, json.dumps(about, indent=1) + "\n")
-    folder.rename(out)
     return Packed(row, offsets[-1], tuple(skipped))
 
 
@@ -143,7 +161,7 @@ def encoded(picture: Picture, side: int) -> bytes:
     """The JPEG bytes of a picture, upright, its shorter side at most `side` pixels."""
     try:
         content = picture.source if isinstance(picture.source, bytes) else picture.source.read_bytes()
-        with Image.open(io.BytesIO(content)) as opened:
+        with Image.open(io.BytesIO(content), formats=formats()) as opened:
             if opened.mode[0] in "IF":
                 raise UserError(f"{picture.id} has pixels of more than 8 bits ({opened.mode})")
             is_jpeg, size = opened.format == "JPEG", opened.size
@@ -152,8 +170,10 @@ def encoded(picture: Picture, side: int) -> bytes:
             turned = opened.getexif().get(0x0112, 1) != 1
     except UserError:
         raise
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:  # Pillow raises all of them
-        raise UserError(f"{picture.id} cannot be read as a picture: {one_line(error)}") from error
+    except UnidentifiedImageError as error:
+        raise UserError(f"{picture.id} is of no image format that is read") from error
+    except Exception as error:  # Pillow raises all kinds
+        raise UserError(f"{picture.id} cannot be read as an image: {one_line(error)}") from error
     if is_jpeg and min(size) <= side and not turned:
         return content
     if min(pixels.size) > side:

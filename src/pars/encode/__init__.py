@@ -22,6 +22,7 @@ from pars.encode.preprocessor import (
 )
 from pars.encode.registry import NAMES, encoder, load_encoder, save_encoder
 from pars.encode.rows import dataset_tables, encode_rows, read_rows, row_kind, table_checksum
+from pars.encode.tokens import Tokenizer, text_tokenizer
 from pars.encode.views import CachedViewsConfig, default_cached_views, make_view
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "Preprocessor",
     "Progress",
     "Rows",
+    "Tokenizer",
     "check_output_path",
     "dataset_tables",
     "default_cached_views",
@@ -50,4 +52,5 @@ __all__ = [
     "save_encoder",
     "save_preprocessor",
     "table_checksum",
+    "text_tokenizer",
 ]

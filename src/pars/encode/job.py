@@ -54,7 +54,9 @@ class Progress:
 
 
 def check_output_path(out: Path) -> None:
-    """Raise a UserError unless OUT can be written or resumed. Changes nothing on disk."""
+    """Raise a UserError unless OUT can be written or resumed. Changes nothing on disk but what a kill left."""
+    if out.name in ("", ".."):  # ".", "/": there is no name that .part could follow
+        raise UserError(f"{out} exists already; choose another name")
     _WorkFolder(out).check_free()
 
 
@@ -285,14 +287,17 @@ class _WorkFolder:
             raise UserError(f"{self.out}: the folder {self.out.parent} does not exist")
         if self.job.exists():
             return
+        ours = {self.stop.name, _ENCODER_FOLDER, *(f"{name}.npy" for name in _ARRAYS)}
+        done = set(self.folder.glob("done*.json"))
+        is_left_over = self.folder.is_dir() and all(
+            p.name in ours or p in done or p.suffix == PART for p in self.folder.iterdir()
+        )
+        if is_left_over and self.out.exists():  # the call that made OUT was killed before it had removed everything
+            shutil.rmtree(self.folder, ignore_errors=True)
         for path in {self.out, self.final_encoder}:
             if path.exists():
                 raise UserError(f"{path} exists already; remove it, or choose another name")
-        ours = {self.stop.name, _ENCODER_FOLDER, *(f"{name}.npy" for name in _ARRAYS)}
-        done = set(self.folder.glob("done*.json"))
-        if self.folder.exists() and not (
-            self.folder.is_dir() and all(p.name in ours or p in done or p.suffix == PART for p in self.folder.iterdir())
-        ):
+        if self.folder.exists() and not is_left_over:
             raise UserError(f"{self.folder} is not an unfinished job; remove it, or choose another name")
 
     def recorded_job(self) -> dict[str, Any] | None:
@@ -365,7 +370,7 @@ class _WorkFolder:
             write_atomically(self.out, write)
             self.maps = {}
             self.job.unlink()  # first: without it the next call knows that the rest can be deleted
-            shutil.rmtree(self.folder)
+            shutil.rmtree(self.folder, ignore_errors=True)  # the next call may be doing it already
             return
         for name, array in more.items():
             with guarded(self.folder):

@@ -6,6 +6,7 @@ On disk it is JSON and safetensors, no code:
 
 preprocessor.json   kind of the rows, shape of images, free-text columns, options of `read_table`
 columns.json        numeric and categorical columns of a table
+tokenizer.json      of texts that a network reads
 encoder/            encoder of texts or images; encoder-0/, … of free-text columns
 """
 
@@ -24,6 +25,7 @@ from pars.data import ColumnEncoder, Inputs, Table
 from pars.encode.encoder import Encoder, Features, Images
 from pars.encode.registry import NAMES, encoder, load_encoder, read_description, save_encoder
 from pars.encode.rows import encode_rows, row_kind
+from pars.encode.tokens import Tokenizer, load_tokenizer, text_tokenizer
 from pars.encode.views import CachedViewsConfig
 from pars.errors import UserError
 from pars.files import expanded, write_text
@@ -32,6 +34,7 @@ RowKind = Literal["text", "image", "columns", "array"]
 EncoderName = str | Callable[[Any], Any]
 
 PREPROCESSOR_FILE, COLUMNS_FILE, ENCODER_FOLDER = "preprocessor.json", "columns.json", "encoder"
+TOKENIZER_FILE = "tokenizer.json"
 """The names of its files; `pars.fit_folder` lists them with those of a fit."""
 
 _DEFAULT_ENCODER = {"text": "tfidf", "image": "lite0"}  # neither needs a network connection
@@ -73,6 +76,7 @@ class Preprocessor:
     kind: of the rows, as `Table.kind`.
     encoder: of texts and images; None for columns, arrays, and small images that a network reads as pixels.
     image_shape: of images without an encoder.
+    tokenizer: of texts that a network reads as token numbers int32 [n, T].
     columns: numeric and categorical columns of a table.
     text_columns: an encoder for each free-text column of a table.
     read_options: arguments of `data.read_table` for files of such rows.
@@ -82,6 +86,7 @@ class Preprocessor:
     kind: RowKind
     encoder: Encoder | None = None
     image_shape: ImageShape | None = None
+    tokenizer: Tokenizer | None = None
     columns: ColumnEncoder | None = None
     text_columns: Mapping[str, Encoder] = field(default_factory=dict)
     read_options: Mapping[str, Any] = field(default_factory=dict)
@@ -105,6 +110,9 @@ class Preprocessor:
             return encode_rows(table, self.encoder, views=views, step=step)
         if self.image_shape is not None:
             return self.image_shape.read(table), None
+        if self.tokenizer is not None:
+            assert table.texts is not None
+            return self.tokenizer(table.texts), None
         assert table.columns is not None
         parts = [] if self.columns is None else [self.columns.encode(table.columns)]
         for name, text_encoder in self.text_columns.items():
@@ -134,12 +142,15 @@ class Preprocessor:
         return data.read_table(source, **chosen | more)
 
 
-def fit_preprocessor(table: Table, chosen: EncoderName | None = None, *, side: int | None = None) -> Preprocessor:
+def fit_preprocessor(
+    table: Table, chosen: EncoderName | None = None, *, side: int | None = None, network: Any = None
+) -> Preprocessor:
     """Return a preprocessor fitted to training rows.
 
     chosen: name of an encoder, or a function, for texts and images. Without one, texts get TF-IDF, images of at most 64
     pixels per side stay pixels, and larger images get lite0.
     side: image files stay pixels whatever their size: color images of so many pixels per side.
+    network: texts become the token numbers of this network, "hf:NAME" or a dict of `ModelConfig` with such a name.
 
     >>> from pars.data import read_table
     >>> table = read_table({"says": ["miaow miaow", "woof woof", "miaow", "woof"]}, text="says")
@@ -158,6 +169,12 @@ def fit_preprocessor(table: Table, chosen: EncoderName | None = None, *, side: i
         if chosen is not None:
             raise UserError(f"encoder {chosen} and a network that reads pixels: expected one of them")
         return Preprocessor("image", image_shape=ImageShape(3, side, side))
+    if network is not None and kind == "text":
+        if chosen is not None:
+            raise UserError(f"encoder {chosen} and a network that reads texts: expected one of them")
+        settings = network if isinstance(network, Mapping) else {"name": network}
+        found = text_tokenizer(str(settings["name"]), settings.get("size"))
+        return Preprocessor("text", tokenizer=found.fitted(table.texts or []))
     if chosen is None and kind == "image":
         return _fit_images(table)
     fitted = encoder(_DEFAULT_ENCODER[kind] if chosen is None else chosen, kind=kind).fitted(table.texts or [])
@@ -242,11 +259,14 @@ def save_preprocessor(preprocessor: Preprocessor, folder: Path) -> None:
         save_encoder(preprocessor.encoder, folder / ENCODER_FOLDER)
     for at, text_encoder in enumerate(preprocessor.text_columns.values()):
         save_encoder(text_encoder, folder / f"{ENCODER_FOLDER}-{at}")
+    if preprocessor.tokenizer is not None:
+        preprocessor.tokenizer.save(folder / TOKENIZER_FILE)
     shape = preprocessor.image_shape
     content = {
         "kind": preprocessor.kind,
         "encoder": preprocessor.encoder is not None,
         "image_shape": None if shape is None else [shape.channels, shape.height, shape.width],
+        **({} if preprocessor.tokenizer is None else {"tokenizer": True}),
         "columns": preprocessor.columns is not None,
         "text_columns": list(preprocessor.text_columns),
         "read_options": dict(preprocessor.read_options),
@@ -272,6 +292,7 @@ def load_preprocessor(folder: Path, named: EncoderName | None = None) -> Preproc
         content["kind"],
         encoder=_load_encoder(folder / ENCODER_FOLDER, named) if content["encoder"] else None,
         image_shape=None if shape is None else ImageShape(*shape),
+        tokenizer=load_tokenizer(folder / TOKENIZER_FILE) if content.get("tokenizer") is True else None,
         columns=columns,
         text_columns={
             name: _load_encoder(folder / f"{ENCODER_FOLDER}-{at}", named)

@@ -148,7 +148,10 @@ def check_state(
         if name not in found or found[name].shape != tensor.shape or found[name].dtype != tensor.dtype:
             what = f"{list(found[name].shape)} {found[name].dtype}" if name in found else "missing"
             expected = f"{list(tensor.shape)} {tensor.dtype}"
-            raise UserError(f"{where} does not fit its run: {kind} {name} is {what}, expected {expected}")
+            raise UserError(
+                f"{where} does not fit its run: {kind} {name} is {what}, expected {expected}; if another version of "
+                "pars began it, finish it with that one, or begin again in a new folder"
+            )
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,7 +56,7 @@ class TrainConfig:
         if not 0 <= self.dynamics_every <= LARGEST_COUNT:
             raise UserError(f"train.dynamics_every is {self.dynamics_every}, expected 0 (none) to {LARGEST_COUNT}")
         if not 0 <= self.budget <= LARGEST_COUNT:
-            raise UserError(f"train.budget is {self.budget}, expected PFLOP: a number above 0, or 0 for no budget")
+            raise UserError(f"train.budget is {self.budget}, expected PFLOP: 0 for none, to {LARGEST_COUNT}")
         for name in ("lr", "momentum", "weight_decay"):
             if not 0 <= getattr(self, name) <= LARGEST_RATE:
                 expected = f"expected a number of at least 0 and at most {LARGEST_RATE:g}"

@@ -152,7 +152,7 @@ def locked(path: Path) -> Iterator[None]:
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         except OSError as error:
-            raise UserError(f"{path.parent} cannot be trained in: {path}: {error.strerror}") from error
+            raise UserError(f"{path.parent} cannot be written to: {path}: {error.strerror}") from error
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -25,11 +25,11 @@ SHARPNESS = 10.0  # from regression to logits; whoever reads the probabilities f
 def leave_one_out(inputs: Tensor, labels: Tensor, n_classes: int) -> Tensor | None:
     """Probabilities [n, K] in float16 of feature vectors [n, d], each without its own label; labels of -1 are none.
 
-    None for images, where there is too much to compute, or too few labels to leave one out.
+    None for images and texts, where there is too much to compute, or too few labels to leave one out.
     """
     x, labels = inputs.detach().cpu(), labels.cpu()
     known = torch.nonzero(labels >= 0)[:, 0]
-    if x.ndim != 2 or min(len(known), x.shape[1]) > LARGEST or len(known) < 3:
+    if x.ndim != 2 or x.dtype == torch.int32 or min(len(known), x.shape[1]) > LARGEST or len(known) < 3:
         return None
     regression = Regression(x, labels, n_classes)
     judged = torch.zeros(len(x), dtype=torch.bool)

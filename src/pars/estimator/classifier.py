@@ -33,9 +33,9 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Everything has a default that is chosen from the data (`pars.autoconfig`, docs/estimator.md).
 
     method: a name from `pars methods`; method_params: its hyper-parameters.
-    network: "auto", a name ("mlp", "linear", "small_cnn", "fast_cnn", …), a pre-trained image network ("timm:resnet18",
-        "hf:NAME", "lite0"), a dict of its settings (`ModelConfig`), or a function of (input shape, number of classes)
-        that returns a torch module.
+    network: "auto", a name ("mlp", "linear", "small_cnn", "fast_cnn", …), a pre-trained network ("timm:resnet18",
+        "hf:NAME", also of texts, "lite0"), a dict of settings (`ModelConfig`), or a function of (input shape, number
+        of classes) that returns a torch module.
     epochs, batch_size, lr: "auto" or numbers; train_params: further fields of `TrainConfig`.
     views: "auto", or a dict of fields of `ViewsConfig`: what the weak and strong views of a row are.
     holdout: share of the labeled rows kept from training to judge stages by; "auto" is none below 500 rows.
@@ -182,9 +182,11 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             predicted_label=self._as_given(found.predicted),
         )
 
-    def _features(self, X: Any) -> npt.NDArray[Any]:
-        """The rows of fit as the network saw them."""
+    def _features(self, X: Any) -> npt.NDArray[Any] | None:
+        """The rows of fit as the network saw them; token numbers have no neighbors."""
         rows, model = read_rows(self, X, self.preprocessor_), self.model_
+        if rows.dtype == np.int32:
+            return None
         return rows if rows.ndim == 4 else standardize(rows, model.mean, model.std, "X")
 
     def _as_given(self, classes: npt.NDArray[np.int64]) -> npt.NDArray[Any]:

@@ -36,6 +36,7 @@ from pars.data import (
 )
 from pars.encode import Preprocessor
 from pars.errors import UserError
+from pars.fitting import reads_texts
 
 # How frames name columns of words, and of dates and times, which are read as such.
 WORDS = ("str", "utf8", "categ", "enum", "date", "time", "duration", "period", "interval")
@@ -52,7 +53,12 @@ def fit_rows(estimator: Any, opened: Any, seed: int) -> tuple[Dataset, Preproces
         raise UserError(f"encoded_views is {estimator.encoded_views!r}, expected a whole number")
     views = encode.default_cached_views(int(estimator.encoded_views), seed)
     if isinstance(opened, Table):
-        preprocessor = encode.fit_preprocessor(opened, encoder_of(estimator), side=pixel_side(estimator.network))
+        preprocessor = encode.fit_preprocessor(
+            opened,
+            encoder_of(estimator),
+            side=pixel_side(estimator.network),
+            network=text_network(estimator.network, opened),
+        )
         preprocessor.check_views(views)  # before the encoder's work
         rows, cached = preprocessor.transform(opened, views)
     elif encoder_of(estimator) is not None or views.count:
@@ -64,6 +70,8 @@ def fit_rows(estimator: Any, opened: Any, seed: int) -> tuple[Dataset, Preproces
     if rows.dtype == np.uint8:
         mean, std = channel_statistics(rows)
         return Dataset("X", Split(rows, unlabeled), None, (), mean, std), preprocessor
+    if rows.dtype == np.int32:
+        return Dataset("X", Split(rows, unlabeled), None, ()), preprocessor
     means, deviations = column_statistics(rows.astype(np.float64, copy=False))
     mean, std = tuple(means.tolist()), tuple(deviations.tolist())
     scaled = standardize(rows, mean, std, "X")
@@ -115,6 +123,15 @@ def opened_again(estimator: Any, X: Any, preprocessor: Preprocessor | None) -> A
     if preprocessor.kind == "image" and is_images(images):
         return table_of("X", len(images), array=check_images(estimator, images, fitting=False))
     raise UserError(f"X is a {type(X).__name__}, expected {EXPECTED[preprocessor.kind]} as in fit")
+
+
+def text_network(network: Any, opened: Table) -> Any:
+    """The network, if it reads the texts of X as they are."""
+    if opened.kind != "text" or pixel_side(network) is None:
+        return None
+    if not reads_texts(network):
+        raise UserError(f"network is {network!r}, which trains on images, but X holds texts; a text network is hf:NAME")
+    return network
 
 
 def encoder_of(estimator: Any) -> Any:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pars.fitting.rows import read_rows, read_test_rows
     from pars.fitting.self_test import SelftestResult, selftest, selftest_table
     from pars.fitting.settings import FitSettings
-    from pars.fitting.training import ClassicTraining, Training, no_progress, train_dataset
+    from pars.fitting.training import ClassicTraining, Training, no_progress, reads_texts, train_dataset
 
 __all__ = [
     "ClassicTraining",
@@ -34,6 +34,7 @@ __all__ = [
     "no_progress",
     "read_rows",
     "read_test_rows",
+    "reads_texts",
     "selftest",
     "selftest_table",
     "train_dataset",
@@ -48,6 +49,6 @@ import_lazily(
         "pars.fitting.rows": "read_rows, read_test_rows",
         "pars.fitting.self_test": "SelftestResult, selftest, selftest_table",
         "pars.fitting.settings": "FitSettings",
-        "pars.fitting.training": "ClassicTraining, Training, no_progress, train_dataset",
+        "pars.fitting.training": "ClassicTraining, Training, no_progress, reads_texts, train_dataset",
     },
 )

@@ -31,7 +31,7 @@ from pars.fitting.settings import ROWS_CHECKSUM, FitSettings, path_of
 from pars.fitting.simpler import LINEAR, better_linear
 from pars.fitting.training import ClassicTraining, Training, check_request, choose_config, epochs_for_flop, no_progress
 from pars.run import Classifier
-from pars.run_files import FILES, check_files
+from pars.run_files import FILES, RunFiles, check_files, check_run_format
 
 LEAST_HELD_OUT = 0.2  # of few rows, where the automatic settings would hold out none
 FEWEST_KNOWN = 10  # held-out rows with a known label, to measure accuracies on them
@@ -70,8 +70,9 @@ def fit(
         an .npz file has as x_test and y_test.
     encoder: for texts and images, a name as in `pars encode` or a function; None: chosen, with a warning.
     encoded_views: number of weak and of strong views of every text or image to encode and train on.
-    network: "auto", or a network to train on images: "timm:NAME", "hf:NAME", "lite0", or a dict of fields of
-        `ModelConfig` with such a name. Image files are read at `size` pixels per side (default 224).
+    network: "auto", or a network to train on images: "timm:NAME", "hf:NAME", "lite0", or on texts: "hf:NAME", or a
+        dict of fields of `ModelConfig` with such a name. Image files are read at `size` pixels per side (default 224),
+        of texts at most `size` tokens (128).
     baseline: False: plain cross-entropy is not trained, so the result does not say whether the method helped.
     skip_unreadable: leave out images that cannot be read, with a warning that counts them.
     checked_labels: labels.csv of a review of these rows. Its labels replace the given ones; dropped rows are not
@@ -164,8 +165,7 @@ def audit_fit(out: Path) -> AuditReport:
         report = ClassicTraining(dataset, load_fit(out / ROBUST, rows=dataset.train)).audit()
     else:
         run.check_data_of(out / ROBUST, dataset)
-        inputs = dataset.train.inputs
-        report = audit.audit_run(out / ROBUST, features=inputs if inputs.ndim == 2 else None)
+        report = audit.audit_run(out / ROBUST, features=dataset.train.features)
     return report if dataset.train.checked is None else report.with_checked(dataset.train.known)
 
 
@@ -176,7 +176,10 @@ def _dataset(
     if out is not None:
         job = settings.job(table, test)
         _check_folder(out, job, table.source)
-        if (out / ROWS).exists() and (out / FILES).exists():
+        is_whole = (out / FILES).exists()  # written last, and before any run begins
+        if not is_whole and (out / ROBUST).exists():
+            raise UserError(f"{out} was written by an older version of pars, or lost {FILES}: fit in a new folder")
+        if (out / ROWS).exists() and is_whole:
             check_files(out)
             return data.arrays(out / ROWS), encode.load_preprocessor(out, settings.function)
     if table.true_labels is not None:
@@ -188,7 +191,8 @@ def _dataset(
                 f"no row ({len(strange)} such rows); is it another column?"
             )
     side = None if settings.network == "auto" else autoconfig.pixel_side(settings.network)
-    preprocessor = encode.fit_preprocessor(table, settings.encoder, side=side)
+    network = None if table.kind != "text" or settings.network == "auto" else settings.network
+    preprocessor = encode.fit_preprocessor(table, settings.encoder, side=side, network=network)
     preprocessor = replace(preprocessor, read_options=dict(settings.reading))
     if preprocessor.note:
         log(preprocessor.note)
@@ -207,10 +211,11 @@ def _dataset(
     try:
         with _encoding_progress(encoder, table, test) if encoder is not None and progress else nullcontext() as step:
             x, cached = preprocessor.transform(table, views, step)
-            train = Split(data.to_inputs(x, f"{path}: x"), table.labels, table.true_labels, cached, table.checked)
+            as_inputs = data.to_inputs if preprocessor.tokenizer is None else data.to_tokens
+            train = Split(as_inputs(x, f"{path}: x"), table.labels, table.true_labels, cached, table.checked)
             if test is not None:
                 x, _ = preprocessor.transform(test, step=step)
-                rest = Split(data.to_inputs(x, f"{path}: x_test"), test.labels, test.labels)
+                rest = Split(as_inputs(x, f"{path}: x_test"), test.labels, test.labels)
         dataset = data.checked_dataset(path, train, rest, table.classes)
     except UserError:
         if made:  # nothing was there, and nothing is left
@@ -227,6 +232,9 @@ def _check_folder(out: Path, job: Mapping[str, Any], source: str) -> None:
     """Refuse a folder that holds another fit, or anything else; one without rows and runs has nothing to lose."""
     if (out / JOB).exists():
         begun = (out / ROWS).exists() or (out / ROBUST).exists()
+        for folder in (out / ROBUST, out / PLAIN):
+            if RunFiles(folder).inputs.exists():
+                check_run_format(folder)
         if begun and (found := _read_job(out / JOB)) != job:
             if isinstance(found, dict) and found | {ROWS_CHECKSUM: job[ROWS_CHECKSUM]} == job:
                 raise UserError(f"{source} has changed since {out} was begun; expected a new folder")
@@ -245,6 +253,8 @@ def _save_rows(out: Path, table: Table, preprocessor: Preprocessor, train: Split
     # json escapes to ASCII: a text may hold lone surrogates, which UTF-8 cannot encode.
     write_text(out / CONTENT, json.dumps(asdict(content_of(table)) | {"source": source}, indent=0) + "\n")
     arrays = {"x": train.inputs, "y": train.labels, "classes": np.array(table.classes), "ids": np.array(table.ids)}
+    if train.is_text:
+        arrays["tokens"] = np.array(True)
     if train.cached is not None:
         arrays["x_views"] = train.cached
     if train.checked is not None:

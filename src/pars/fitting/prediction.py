@@ -20,7 +20,7 @@ from pars.files import expanded
 from pars.fit_folder import ROWS, fit_of, run_of
 from pars.fitting.rows import unlabeled_rows
 from pars.run import Classifier
-from pars.run_files import check_files
+from pars.run_files import RunFiles, check_files, check_run_format
 
 log = logging.getLogger(__name__)
 
@@ -129,8 +129,10 @@ def _warn(place: str, why: str, count: int, of: int) -> None:
 def load_predictor(path: Path, *, device: DeviceName = "auto", encoder: EncoderName | None = None) -> Predictor:
     """The predictor of a run, or of the robust run of a fit. `encoder`: only where it is a function, by name."""
     fit = fit_of(path)
-    preprocessor = None if fit is None else encode.load_preprocessor(fit, encoder)
     folder, rows = run_of(path), None
+    if fit is not None and RunFiles(folder).inputs.exists():
+        check_run_format(folder)  # before its other files: those of an older version are others
+    preprocessor = None if fit is None else encode.load_preprocessor(fit, encoder)
     if fit is not None:
         check_files(fit)
         if (
@@ -143,6 +145,13 @@ def load_predictor(path: Path, *, device: DeviceName = "auto", encoder: EncoderN
     if is_classic_folder(folder):
         return Predictor(load_fit(folder, rows=rows).classifier, preprocessor, str(path))
     model = run.load_run(folder, device=device)
+    config = run.open_run(folder)[1]
+    if preprocessor is None and config.data.text_column is not None:  # a run of `pars train`
+        preprocessor = Preprocessor(
+            "text",
+            tokenizer=encode.text_tokenizer(config.model.name, model.input_shape[0]),
+            read_options={"text": config.data.text_column, "label": config.data.label_column, "unlabeled": ""},
+        )
     return Predictor(model, preprocessor, str(path))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 from pars import data
 from pars.data import Columns, Labels, Table
 from pars.errors import UserError
+from pars.files import expanded
 
 SOURCE = "rows"  # what messages call rows that have no file
 
@@ -70,11 +72,17 @@ def read_rows(
 def read_test_rows(rows: Any, labels: Any, table: Table, **options: Any) -> Table:
     """Further rows with right labels, read as those of `table` were: the same classes and columns."""
     is_path = isinstance(rows, str) or hasattr(rows, "__fspath__")
+    if is_path and _is_same_file(expanded(str(rows)), Path(table.source)):
+        raise UserError(f"{rows} is what is trained on: its accuracy would say nothing; expected other rows")
     if labels is None and not is_path and not data.is_frame(rows):
         raise UserError("the test rows have no labels, expected test_labels: one label per row")
     if table.columns is not None and (is_path or data.is_frame(rows)):
         options["features"] = list(table.columns)  # by name: a column of few rows may look like row numbers
     return read_rows(rows, labels, classes=table.classes, **options)
+
+
+def _is_same_file(path: Path, other: Path) -> bool:
+    return path.exists() and other.exists() and path.samefile(other)
 
 
 def unlabeled_rows(rows: Any, encoder: Any = None) -> Table:

@@ -19,13 +19,14 @@ LINEAR = "logistic-regression"
 def better_linear(trained: Trained, dataset: Dataset, loaded: TrainingData) -> str | None:
     """A sentence with the held-out agreement of both, where logistic regression is clearly better than PARS.
 
-    None where it is not, or where nothing can tell: another method was trained, rows are images, none are held out.
+    None where it is not, or where nothing can tell: another method was trained, rows are no feature vectors, none are
+    held out.
     Clearly: so many more labels that it is unlikely to be luck, by the rule that compares the stages of a training.
     """
     rows = dataset.train
     judged = loaded.held_out & ~loaded.judging & (rows.labels >= 0)
     trained_on = ~loaded.held_out & (rows.labels >= 0)
-    if rows.is_image or not isinstance(trained.config.method, PARSPaper) or not judged.any():
+    if rows.features is None or not isinstance(trained.config.method, PARSPaper) or not judged.any():
         return None
     if len(np.unique(rows.labels[trained_on])) < 2:
         return None

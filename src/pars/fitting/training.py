@@ -47,7 +47,7 @@ class Training:
 
     def audit(self) -> AuditReport:
         """The audit of the training labels; nearest neighbors vote where rows are feature vectors."""
-        features = self.dataset.train.inputs if self.dataset.train.inputs.ndim == 2 else None
+        features = self.dataset.train.features
         dynamics = self.dynamics()
         if dynamics is not None:
             return audit.from_dynamics(dynamics, classes=self.dataset.classes, features=features)
@@ -116,8 +116,18 @@ def check_request(method: object, network: object, device: Any, table: Table) ->
     toml.conforming(RunConfig(device=device))
     if network != "auto" and method in CLASSIC:
         raise UserError(f"network is {network!r}, but {method} has no network: expected 'auto'")
-    if network != "auto" and table.kind in ("text", "columns"):
-        raise UserError(f"network is {network!r}, which trains on images, but {table.source} has none")
+    if network != "auto" and (table.kind == "columns" or (table.kind == "text" and not reads_texts(network))):
+        expected = "a text network is hf:NAME" if table.kind == "text" else "expected 'auto'"
+        raise UserError(f"network is {network!r}, which trains on images, but {table.source} has none; {expected}")
+
+
+def reads_texts(network: Any) -> bool:
+    """Whether a network may be one of texts.
+
+    >>> reads_texts("hf:somebody/minilm"), reads_texts({"name": "timm:resnet18"})
+    (True, False)
+    """
+    return str(network.get("name") if isinstance(network, Mapping) else network).startswith("hf:")
 
 
 def _fit_without_network(dataset: Dataset, params: Mapping[str, Any], seed: int) -> ClassicTraining:

@@ -43,6 +43,7 @@ class Setting:
     noise: NoiseConfig = field(default_factory=NoiseConfig)
     robust: str | None = None  # the robust loss that suits the data, where that is not PARS' usual one
     tau: float | None = None  # the confidence of PARS that suits the data, where that is not the paper's
+    pixels: bool = False  # of "small": a small CNN learns photographs from their pixels, in few epochs
 
     @property
     def n_classes(self) -> int:

@@ -8,7 +8,22 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pars.lazy import F, torch
 from pars.losses import cross_entropy, reduce
-from pars.method_api import Batch, Draw, Entry, Losses, Method, Recipe, Setting, Stage, State, Step, Task, code, ours
+from pars.method_api import (
+    Batch,
+    Draw,
+    Entry,
+    EpochConstant,
+    Losses,
+    Method,
+    Recipe,
+    Setting,
+    Stage,
+    State,
+    Step,
+    Task,
+    code,
+    ours,
+)
 from pars.methods.elr import early_learning
 from pars.methods.parts.mixing import draw_mix
 from pars.methods.parts.ramps import sigmoid_ramp
@@ -29,6 +44,7 @@ class ELRPlus(Method):
     """
 
     networks: ClassVar[int] = 2
+    epoch_constants: ClassVar[Mapping[str, EpochConstant]] = {"beta": "momentum"}
 
     beta: float = 0.7  # momentum of the targets t
     weight: float = 3.0  # λ of the regularizer
@@ -36,16 +52,18 @@ class ELRPlus(Method):
     ramp: float = 0.0  # share of the run over which λ grows: as exp(-5(1-u)²), u from 0 to 1
     weigh_labels: bool = False  # multiply mixed labels by the mixed targets: published for 100 classes
     floor: float = 1e-4  # p is kept in [floor, 1 - floor]
+    reference_epochs: int | None = None  # epochs of the run that beta is meant for; none = any
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.require_reference()
         self.require_shares("beta", "ramp")
         self.require_weights("weight")
         self.require_positive("alpha")
         self.require(0 < self.floor < 0.5, "floor", "a number above 0 and below 0.5")
 
     def stages(self, task: Task) -> tuple[Stage, ...]:
-        return (Stage("train", task.epochs, self.step, {BATCHES[1]: Draw("labeled")}),)
+        return (Stage("train", task.epochs, self.at_length(task.epochs).step, {BATCHES[1]: Draw("labeled")}),)
 
     def initial_state(self, task: Task) -> State:
         return {name: torch.zeros(task.n_rows, task.n_classes) for name in ("targets_1", "targets_2")}
@@ -85,7 +103,7 @@ class ELRPlus(Method):
 
 def published(setting: Setting) -> Recipe:
     if setting.data == "small":
-        return Recipe(ELRPlus)
+        return Recipe(ELRPlus, method={"reference_epochs": code(200)})
     if setting.data == "clothing1m":
         return published_clothing1m()
     hundred = setting.data == "cifar100"
@@ -97,6 +115,7 @@ def published(setting: Setting) -> Recipe:
         method={
             "beta": code(beta),
             "weight": code(weight),
+            "reference_epochs": code(epochs),
             "alpha": code(1.0),
             "ramp": code(ramp if hundred else 0.0),
             "weigh_labels": code(hundred),
@@ -119,7 +138,13 @@ def published(setting: Setting) -> Recipe:
 def published_clothing1m() -> Recipe:
     return Recipe(
         ELRPlus,
-        method={"beta": code(0.7), "weight": code(3.0), "ramp": code(0.0), "weigh_labels": code(False)},
+        method={
+            "beta": code(0.7),
+            "weight": code(3.0),
+            "reference_epochs": code(15),
+            "ramp": code(0.0),
+            "weigh_labels": code(False),
+        },
         train={
             "epochs": code(15),
             "steps_per_epoch": code(3000),

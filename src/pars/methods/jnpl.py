@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pars.lazy import torch
 from pars.losses import cross_entropy, negative_learning, reduce
 from pars.method_api import (
     Entry,
+    EpochConstant,
     Losses,
     Method,
     Recipe,
@@ -18,6 +19,7 @@ from pars.method_api import (
     State,
     Step,
     Task,
+    code,
     ours,
     third_party,
 )
@@ -38,6 +40,8 @@ class JNPL(Method):
     network predicts, if no other class is above chance and a coin of that probability says so.
     """
 
+    epoch_constants: ClassVar[Mapping[str, EpochConstant]] = {"history": "length"}
+
     weight: float = 0.01  # λ of PL+
     N: int = 3  # PL+: the gradient at the predicted class is -(1 - p^(2^(N+1)))
     ln_neg: int | None = None  # complementary labels drawn per row and step; none = one per class
@@ -47,9 +51,13 @@ class JNPL(Method):
     lengths: tuple[float, ...] = (1000, 480, 480)
     """Of joint learning and the finish's two stages, in relation to each other."""
     lr2: float | None = None  # learning rate that the finish's stages begin with; none = the run's
+    history: int = 10  # latest predictions of a row that are averaged
+    reference_epochs: int | None = None  # epochs of the run that `history` is meant for; none = any
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.require_reference()
+        self.require(1 <= self.history <= 1000, "history", "a whole number from 1 to 1000")
         self.require_weights("weight")
         self.require(0 <= self.N <= 10, "N", "a number from 0 to 10")
         self.require_shares("gamma", "nl_share")
@@ -63,7 +71,8 @@ class JNPL(Method):
         )
 
     def initial_state(self, task: Task) -> State:
-        return selected_labels.initial_selection(task, weigh_classes=False)
+        history = self.at_length(task.epochs).history
+        return selected_labels.initial_selection(task, weigh_classes=False, history=history)
 
     def joint_step(self, step: Step) -> Losses:
         logits, labels = step.net(step.batch.weak), step.batch.labels
@@ -135,7 +144,9 @@ def seems_clean(logits: Tensor, coin: Tensor) -> Tensor:
 def published(setting: Setting) -> Recipe:
     """From a digest of the paper, which has no public code; draws, batch and finish are those of NLNL's code."""
     if setting.data == "small":
-        return Recipe(JNPL, method={"nl_share": ours(0.5)})  # chosen by held-out labels: small_settings.py
+        # nl_share: chosen by held-out labels, small_settings.py.
+        epochs = 1000 + 2 * 480
+        return Recipe(JNPL, method={"nl_share": ours(0.5), "history": code(10), "reference_epochs": ours(epochs)})
     if setting.data == "clothing1m":
         return published_clothing1m()
     return Recipe(
@@ -146,6 +157,8 @@ def published(setting: Setting) -> Recipe:
             "ln_neg": ours(110 if setting.data == "cifar100" else 1),
             "lengths": ours((1000, 480, 480)),  # 1000 is the digest's
             "lr2": ours(0.1),
+            "history": code(10),  # of NLNL's finish
+            "reference_epochs": ours(1000 + 2 * 480),
         },
         train={
             "epochs": ours(1000 + 2 * 480),
@@ -164,7 +177,14 @@ def published_clothing1m() -> Recipe:
     """A learning rate and its drop are all that the digest has."""
     return Recipe(
         JNPL,
-        method={"weight": third_party(0.01), "N": third_party(3), "ln_neg": ours(1), "lengths": ours((40, 20, 20))},
+        method={
+            "weight": third_party(0.01),
+            "N": third_party(3),
+            "ln_neg": ours(1),
+            "lengths": ours((40, 20, 20)),
+            "history": ours(10),
+            "reference_epochs": ours(80),
+        },
         train={
             "epochs": ours(80),
             "lr": third_party(1e-3),

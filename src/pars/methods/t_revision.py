@@ -12,6 +12,7 @@ from pars.losses import cross_entropy, reduce
 from pars.method_api import (
     Entry,
     Epoch,
+    EpochConstant,
     Length,
     Losses,
     Method,
@@ -23,6 +24,7 @@ from pars.method_api import (
     Task,
     code,
     epochs_of,
+    ours,
 )
 from pars.methods.parts.transition import estimate_transition, estimation_step, initial_estimate, log_joint
 
@@ -45,6 +47,7 @@ class TRevision(Method):
         Length("estimate", "estimate_share", first_stage=True),
         Length("revise", "revise_share"),
     )
+    epoch_constants: ClassVar[Mapping[str, EpochConstant]] = {"averaging": "momentum"}
 
     outliers: float = 0.03  # share of the rows surest of a class that are passed over as its anchors
     averaging: float = 0.7  # momentum of the averaged predictions that T is estimated from
@@ -55,9 +58,11 @@ class TRevision(Method):
     revise: int | None = None  # epochs of the last stage; none = `revise_share` of the run
     revise_share: float = 0.3
     revise_lr: float = 1e-4  # Adam's, of network and ΔT together
+    reference_epochs: int | None = None  # epochs of the run that `averaging` is meant for; none = any
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.require_reference()
         self.require_shares("averaging", "estimate_share", "revise_share")
         self.require(0 <= self.outliers < 1, "outliers", "a number from 0 up to, not including, 1")
         self.require(self.averaging < 1, "averaging", "a momentum below 1")
@@ -81,7 +86,7 @@ class TRevision(Method):
             begin |= {"momentum": self.estimate_momentum, "nesterov": False}
         adam = {"optimizer": "adam", "lr": self.revise_lr, "momentum": 0.9, "nesterov": False, "schedule": "constant"}
         return (
-            Stage("estimate", first, self.estimate_step, train=begin),
+            Stage("estimate", first, self.at_length(task.epochs).estimate_step, train=begin),
             Stage(
                 "reweight",
                 task.epochs - first - last,
@@ -150,13 +155,15 @@ def importance(logits: Tensor, labels: Tensor, transition: Tensor) -> Tensor:
 
 def published(setting: Setting) -> Recipe:
     if setting.data == "small":
-        return Recipe(TRevision)
+        return Recipe(TRevision, method={"averaging": ours(0.7), "reference_epochs": ours(60)})  # as f-correction
     many = setting.data == "cifar100"
     estimate, reweight, revise = 15 if many else 20, 200, 200
     return Recipe(
         TRevision,
         method={
             "outliers": code(0.0 if many else 0.03),
+            "averaging": ours(0.7),
+            "reference_epochs": ours(estimate + reweight + revise),
             "estimate": code(estimate),
             "estimate_momentum": code(0.0),
             "revise": code(revise),

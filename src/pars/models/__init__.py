@@ -7,6 +7,7 @@
 | fast_cnn | fast_cnn.py | images from 8×8 pixels up, most accuracy per FLOP (docs/fast.md) |
 | mlp, linear | mlp.py | features, table rows, flattened small images |
 | timm:NAME, hf:NAME, lite0 | named.py, pretrained.py | pre-trained image networks of other libraries |
+| hf:NAME | text_network.py | pre-trained text networks, for rows of token numbers |
 
 >>> net = build_model(ModelConfig(name="mlp"), (64,), n_classes=3, seed=0)
 >>> net.head.out_features
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pars.models.named import NamedNetwork, input_statistics
     from pars.models.preact_resnet import PreActResNet18
     from pars.models.small_cnn import SmallCNN
+    from pars.models.text_network import TextNetwork
 
 __all__ = [
     "MLP",
@@ -37,6 +39,7 @@ __all__ = [
     "NamedNetwork",
     "PreActResNet18",
     "SmallCNN",
+    "TextNetwork",
     "build_model",
     "input_statistics",
 ]
@@ -50,5 +53,6 @@ import_lazily(
         "pars.models.named": "NamedNetwork, input_statistics",
         "pars.models.preact_resnet": "PreActResNet18",
         "pars.models.small_cnn": "SmallCNN",
+        "pars.models.text_network": "TextNetwork",
     },
 )

@@ -27,7 +27,7 @@ class ModelConfig:
 
     name: str = "auto"
     """auto (small_cnn for images, mlp for feature vectors), preact_resnet18, small_cnn, fast_cnn, mlp, linear; or a
-    pre-trained image network: timm:NAME, hf:NAME (on the hub, or a folder), lite0."""
+    pre-trained network: of images timm:NAME, hf:NAME (on the hub, or a folder), lite0; of texts hf:NAME."""
     weights: str = "pretrained"
     """timm:, hf:, lite0: pretrained (as the library has them), none (random), or a file: .safetensors or a state dict
     of torch. A file also serves the other networks, which start from random weights by default."""
@@ -35,7 +35,7 @@ class ModelConfig:
     """timm:, hf:, lite0: train the head only."""
     size: int | None = None
     """timm:, hf:, lite0: side in pixels to which the network's inputs are resized; by default they are left as they
-    are, unless the network reads one size only."""
+    are, unless the network reads one size only. hf: and texts: tokens of a text at most, by default 128."""
     normalize: Literal["network", "data"] = "network"
     """timm:, hf:, lite0: with the mean and deviation of the images of pre-training, or of the training images."""
     width: int | None = None
@@ -123,6 +123,10 @@ def _construct(config: ModelConfig, input_shape: tuple[int, ...], n_classes: int
 
     name = config.name
     if name not in OWN:
+        if len(input_shape) == 1:
+            from pars.models.text_network import text_network
+
+            return text_network(name, config.weights, input_shape, n_classes, frozen=config.frozen)
         from pars.models.named import named_network
 
         return named_network(name, config.weights, input_shape, n_classes, size=config.size, frozen=config.frozen)

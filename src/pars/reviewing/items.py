@@ -80,7 +80,7 @@ def items_of_report(
         report.label_right_prob,
         report.suggested_prob,
         report.choices.astype(np.int64),
-        report.choice_probs,
+        report.choice_probs.astype(np.float64),
         listed.astype(np.int64),
         tuple(explain_row(report, int(row)) for row in listed),
         ids,

@@ -144,7 +144,7 @@ def read_report(path: Path) -> tuple[AuditReport, npt.NDArray[np.int8] | None]:
     if folder == path:
         return audit.audit_run(expanded(str(path))), None
     train = data.arrays(path / ROWS).train
-    report = audit.audit_run(folder, features=train.inputs if train.inputs.ndim == 2 else None)
+    report = audit.audit_run(folder, features=train.features)
     if train.checked is None:
         return report, None
     return report.with_checked(train.known), train.checked

@@ -150,7 +150,7 @@ def training_inputs(path: str | Path, *, download: bool = True) -> Inputs:
 def row_features(path: str | Path) -> npt.NDArray[Any]:
     """Features [n, d] of a run's training rows: its inputs, or for images the averaged network's last hidden layer."""
     rows = training_inputs(path)
-    if rows.ndim == 2:
+    if rows.dtype == np.float32:
         return rows
     classifier = load_run(path)
     with torch.no_grad():

@@ -22,7 +22,7 @@ from pars.run.fast import cifar10_fast, cifar10_few_labels_fast, cifar10n_fast, 
 from pars.run.toml import overlay, plain
 
 # They stand for the file or folder that only the user knows.
-OWN_FILES = {"features": "features.npz", "images": "images.npz", "clothing1m": "clothing1M"}
+OWN_FILES = {"features": "features.npz", "images": "images.npz", "texts": "texts.csv", "clothing1m": "clothing1M"}
 
 
 class Preset(Protocol):
@@ -138,7 +138,7 @@ def small_cifar10(noise: NoiseConfig, method: str | None = None) -> RunConfig:
         model=ModelConfig(name="small_cnn", width=16),
         train=TrainConfig(epochs=40, batch_size=64, lr=0.1, nesterov=True, ema=0.99, ema_ramp=True),
         # A small network does not memorize in so few epochs: NCE+MAE is then too slow (docs/experiments.md).
-        method=by_name(method or "pars", Setting(robust="gce(q=0.7)")),
+        method=by_name(method or "pars", Setting(robust="gce(q=0.7)", pixels=True)),
     )
 
 
@@ -161,6 +161,21 @@ def images(noise: NoiseConfig, method: str | None = None) -> RunConfig:
     return replace(config, data=DataConfig(name=OWN_FILES["images"]), model=ModelConfig(name="small_cnn"))
 
 
+def texts(noise: NoiseConfig, method: str | None = None) -> RunConfig:
+    """Your own texts, a text network of transformers. Needs --data.name TABLE --data.text-column COLUMN
+    --data.label-column COLUMN --model.name hf:NAME."""
+    return RunConfig(
+        data=DataConfig(name=OWN_FILES["texts"]),
+        noise=noise,
+        model=ModelConfig(name="auto"),
+        # Adam, and rates of the usual order for such networks; they were not tuned.
+        train=TrainConfig(
+            epochs=10, batch_size=32, optimizer="adam", lr=1e-3, backbone_lr=5e-5, ema=0.99, ema_ramp=True
+        ),
+        method=by_name(method or "pars"),
+    )
+
+
 PRESETS: dict[str, Preset] = {
     "digits": digits,
     "fashion-mnist": fashion_mnist,
@@ -178,6 +193,7 @@ PRESETS: dict[str, Preset] = {
     "clothing1m": clothing1m,
     "features": features,
     "images": images,
+    "texts": texts,
 }
 SIZED = ("cifar10-fast", "cifar100-fast", "cifar10n-fast")  # network and batch follow from a budget
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import numpy.typing as npt
 import tomli_w
 from torch import Tensor
 
-from pars import augment, data, models, noise, seeds
+from pars import augment, data, encode, models, noise, seeds
 from pars.data import Dataset
 from pars.engine import RunFolder, as_tensor
 from pars.errors import UserError
@@ -63,7 +64,7 @@ def load_training_data(config: RunConfig, dataset: Dataset | None = None) -> Tra
     """Load the rows, withhold and corrupt labels, hold rows out; `dataset` replaces what the configuration names."""
     if dataset is None:
         check_own_file(config)
-        source = data.load(config.data, seed=config.seed)
+        source = data.load(config.data, seed=config.seed, tokenize=_tokenize(config.model))
     else:
         check_dataset(dataset)
         source = dataset
@@ -71,6 +72,8 @@ def load_training_data(config: RunConfig, dataset: Dataset | None = None) -> Tra
     if config.model.name not in models.OWN and config.model.normalize == "network" and loaded.train.is_image:
         mean, std = models.input_statistics(config.model.name, loaded.train.inputs.shape[1])
         loaded = replace(loaded, mean=mean, std=std)
+    if loaded.train.is_text and config.model.name in models.OWN:
+        raise UserError(f"{loaded.name}: rows are texts as token numbers, expected --model.name hf:NAME")
     if loaded.test is not None and not (loaded.test.labels >= 0).any():
         loaded = replace(loaded, test=None)  # nothing to compare with
     noisy = corrupted(config, loaded)
@@ -100,11 +103,18 @@ def load_training_data(config: RunConfig, dataset: Dataset | None = None) -> Tra
     return TrainingData(with_noise, noisy.record, held_out, judging, _views(config, with_noise), record)
 
 
+def _tokenize(model: models.ModelConfig) -> Callable[[Sequence[str]], data.Tokenize] | None:
+    """How a network's texts become numbers: as many tokens as the longest of some texts has, up to `model.size`."""
+    if not model.name.startswith("hf:"):
+        return None
+    return lambda texts: encode.text_tokenizer(model.name, model.size).fitted(texts)
+
+
 def check_own_file(config: RunConfig) -> None:
     """A preset for one's own rows cannot know whose: say so, rather than that its placeholder does not exist."""
     for preset, name in OWN_FILES.items():
         if config.data.name == name and not Path(name).exists():
-            kind = "FILE.npz" if name.endswith(".npz") else "FOLDER"
+            kind = {".npz": "FILE.npz", ".csv": "TABLE"}.get(Path(name).suffix, "FOLDER")
             raise UserError(f"data.name is {name}, which is not there: preset {preset} needs --data.name {kind}")
 
 
@@ -123,6 +133,8 @@ def check_dataset(dataset: Dataset) -> None:
 def corrupted(config: RunConfig, dataset: Dataset) -> noise.NoisyLabels:
     """The given labels of the training rows, made wrong as configured; rows without a label keep none."""
     train, n_classes = dataset.train, dataset.n_classes
+    if train.is_text and config.noise.kind == "instance":
+        raise UserError("noise.kind is instance, which depends on numbers of a row; token numbers have no such meaning")
     if config.noise.is_none:
         # The labels are as they came: only say how wrong, where that is known.
         return noise.NoisyLabels(train.labels, noise.describe(train.true_labels, train.labels, n_classes, kind="none"))
@@ -158,7 +170,7 @@ def cifar_n_labels(config: RunConfig, dataset: Dataset) -> data.Labels | None:
 def _views(config: RunConfig, dataset: Dataset) -> augment.Views:
     rows, cached = dataset.train.inputs, dataset.train.cached
     is_image, bank = rows.ndim == 4, None
-    if not is_image:
+    if dataset.train.features is not None:
         chosen = seeds.generator(config.seed, "view-bank").permutation(len(rows))[:VIEW_BANK]
         bank = np.asarray(rows[np.sort(chosen)], dtype=np.float32)
     return augment.build_views(
@@ -169,6 +181,7 @@ def _views(config: RunConfig, dataset: Dataset) -> augment.Views:
         std=dataset.std if is_image else (),  # features are standardized already
         bank=bank,
         cached=0 if cached is None else cached.shape[1],
+        text=dataset.train.is_text,
     )
 
 
