@@ -84,13 +84,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--features", type=Path)
     parser.add_argument("--root", type=Path)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--show", action="store_true", help="only print what is there")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     lines = [json.loads(line) for line in PATH.read_text().splitlines()] if PATH.exists() else []
     have = {(line["set"], line["seed"]) for line in lines}
-    for seed in (0, 1, 2):
+    for seed in options.seeds:
         for name in () if options.show else SETS:
             if (name, seed) not in have and (options.features or "CIFAR" not in name):
                 lines.append({"set": name, "seed": seed, **judged(name, seed, options)})

@@ -3,7 +3,8 @@
 1. Calibrate the probabilities to the given labels (temperature scaling) and make classes comparable: divide by the
    root of the mean self-confidence of each class (`class_thresholds`). The largest is the prediction.
 2. Rows that reach the threshold of some class are *confident*: their true class is nearly certain (τ = ¼). Fit the
-   noise model (`noise_model`) to them: error rates by class and difficulty, and flip probabilities.
+   noise model (`noise_model`) to them: error rates by class and difficulty, and flip probabilities. For the level,
+   where error rates grow with difficulty, take that noise out of the probabilities of all rows, and fit it again.
 3. Calibrated probabilities predict *given* labels: remove the noise from them (`NoiseModel.denoise`).
 4. For the remaining rows, use the noise rate the model assigns to rows of that difficulty; any further disagreement
    is an error of the network. That gives the temperature τ of the clean probabilities g (step 3 to the power 1/τ).
@@ -129,10 +130,13 @@ class _Rows:
         out -= THRESHOLD_POWER * self.thresholds
         return out
 
-    def fit(self, rows: Integers, sharpness: float, accuracy: float) -> tuple[NoiseModel, float]:
+    def fit(
+        self, rows: Integers, sharpness: float, accuracy: float, *, twice: bool = False
+    ) -> tuple[NoiseModel, float]:
         """Return the noise model and the temperature of g, fitted to some labeled rows.
 
         sharpness 1: confident rows are certain. 0: g is as confident as a network of this accuracy is right.
+        twice: once more to all rows, the noise taken out. People err most where no row is confident.
         """
         n_classes = self.calibrated.shape[1]
         sure = rows[self.confident[rows]]
@@ -145,6 +149,11 @@ class _Rows:
             matched = max(temperature_for_confidence(self.comparable(some), accuracy), LOWEST_TAU)
             tau = tau**sharpness * matched ** (1 - sharpness)
         noise = self.fit_noise(sure, lambda part: softmax(self.comparable(part), tau))
+        if twice:
+            first, every = noise, subsample(rows, n_classes, max(FITTED_ROWS, FITTED_CELLS // n_classes))
+            noise = self.fit_noise(
+                every, lambda part: softmax(first.denoise(self.calibrated[part], self.difficulty[part]), tau)
+            )
         few = subsample(rows, n_classes)
         clean = clean_temperature(self.calibrated[few], self.labels[few], self.difficulty[few], noise)
         if sharpness < 1:
@@ -208,10 +217,16 @@ def fit_posterior(probabilities: npt.NDArray[np.floating], labels: Integers) -> 
     accuracies: Floats = 1 / (1 + np.exp(-np.clip(log_odds, -30, 30)))
     sharpness = float(np.clip((OVERLAPPING - found) / (OVERLAPPING - APART), LEAST_SHARPNESS, 1))
     of_rows = sharp
+    grows, accuracy = noise.b > 0, float(accuracies[0])
     if sharpness < 1:
-        agreement = float((calibrated.best() == labels)[rows].mean())
-        noise, tau = data.fit(rows, sharpness, max(float(accuracies[0]), agreement))
+        accuracy = max(accuracy, float((calibrated.best() == labels)[rows].mean()))
+        noise, tau = data.fit(rows, sharpness, accuracy)
         of_rows = data.log_odds(rows, noise, tau)
+    if grows and sharpness > LEAST_SHARPNESS:
+        again = data.fit(rows, sharpness, accuracy, twice=True)
+        of_again = data.log_odds(rows, *again)
+        if share_wrong(of_again) > share_wrong(of_rows):  # less is what a network makes of labels it has memorized
+            (noise, tau), of_rows = again, of_again
     right = np.full((2, len(labels)), np.nan)
     right[0, rows] = score
     # Probabilities that rise with the score and have the same mean. The mean of two such: their isotonic regression on
@@ -235,8 +250,13 @@ def fit_posterior(probabilities: npt.NDArray[np.floating], labels: Integers) -> 
         model_weight=weight,
         score=right[0],
         right=right[1],
-        sharp_rate=float(1 - (1 / (1 + np.exp(-np.clip(sharp, -700, 700)))).mean()),
+        sharp_rate=share_wrong(sharp),
     )
+
+
+def share_wrong(log_odds: Floats) -> float:
+    """Return the expected share of wrong labels, from the log-odds [m] that each is right."""
+    return float(1 - (1 / (1 + np.exp(-np.clip(log_odds, -700, 700)))).mean())
 
 
 def combined_score(model: Floats, self_confidence: Floats, weight: float) -> Floats:

@@ -189,7 +189,11 @@ class EpochMeter:
         new["loss/steps"] = torch.ones((), dtype=torch.float64)
         for name, s in selections.items():
             selected, predicted, given = s.selected, s.predicted, s.batch.labels
-            true = torch.full_like(given, -2) if self.true_labels is None else self.true_labels[s.batch.rows]
+            if self.true_labels is None:  # the other counts are 0
+                of_all = torch.stack((torch.ones_like(selected), selected)).sum(dim=1).double()
+                new[f"selection/{name}"] = nn.functional.pad(of_all, (0, len(COUNTS) - 2))
+                continue
+            true = self.true_labels[s.batch.rows]
             known = true >= 0  # unlabeled rows of a user's data have no truth to compare with
             labeled = known & (given >= 0)
             pseudo_right = predicted == true

@@ -39,7 +39,7 @@ def leave_one_out(inputs: Tensor, labels: Tensor, n_classes: int) -> Tensor | No
     met = torch.zeros(PENALTIES, dtype=torch.long)
     projected: list[Tensor] = []  # the product that costs most, kept for the second pass where it is small enough
     for part in parts:
-        z = regression.standardized(part) @ regression.basis
+        z = regression.projected(part)
         some = torch.nonzero(judged[part])[:, 0]
         own = labels[part][some]
         for number, answers in enumerate(regression.without_own(z[some], own, penalties)):
@@ -49,7 +49,7 @@ def leave_one_out(inputs: Tensor, labels: Tensor, n_classes: int) -> Tensor | No
     best = max(zip(met.tolist(), penalties, strict=True))[1]
     out = []
     for number, part in enumerate(parts):
-        z = projected[number] if projected else regression.standardized(part) @ regression.basis
+        z = projected[number] if projected else regression.projected(part)
         (answers,) = regression.without_own(z, labels[part], [best])
         out.append((SHARPNESS * answers).softmax(dim=1).half())
     return torch.cat(out)
@@ -67,12 +67,16 @@ class Regression:
 
     def __init__(self, x: Tensor, labels: Tensor, n_classes: int) -> None:
         self._x, self.block = x, max(1, BLOCK // x.shape[1])
+        # A copy, changed below: not converted anew for each sum.
+        self._whole = x.to(torch.float64, copy=True) if len(x) <= self.block else None
         known = torch.nonzero(labels >= 0)[:, 0]
         self._n, blocks = len(known), torch.split(known, self.block)
-        self._mean: Tensor = reduce(torch.add, (x[some].double().sum(dim=0) for some in blocks)) / self._n
-        squares = reduce(torch.add, ((x[some].double() - self._mean).square().sum(dim=0) for some in blocks))
+        self._mean: Tensor = reduce(torch.add, (self._rows(some).sum(dim=0) for some in blocks)) / self._n
+        squares = reduce(torch.add, ((self._rows(some) - self._mean).square().sum(dim=0) for some in blocks))
         std = (squares / self._n).sqrt()
         self._std = torch.where(std > 1e-12 * self._mean.abs().clamp_min(1), std, 1.0)
+        if self._whole is not None:
+            self._whole.sub_(self._mean).div_(self._std)
         if x.shape[1] <= self._n:
             # numpy multiplies a matrix by its own transpose at half of the cost.
             scatter = reduce(np.add, (z.T @ z for some in blocks for z in (self.standardized(some).numpy(),)))
@@ -90,19 +94,28 @@ class Regression:
         )
         self._products = self.basis.T @ products  # [r, K] of the rows in this basis with the labels
 
+    def _rows(self, rows: Tensor) -> Tensor:
+        return self._x[rows].double() if self._whole is None else self._whole[rows]
+
     def standardized(self, rows: Tensor) -> Tensor:
         """Rows [m, d] by their numbers [m], in float64."""
-        return (self._x[rows].double() - self._mean) / self._std
+        return self._rows(rows) if self._whole is not None else (self._rows(rows) - self._mean) / self._std
+
+    def projected(self, rows: Tensor) -> Tensor:
+        """Rows [m, r] in the basis, by their numbers [m]; the product, which costs most, in float32."""
+        return (self.standardized(rows).float() @ self.basis.float()).double()
 
     def without_own(self, z: Tensor, labels: Tensor, penalties: Sequence[float]) -> Iterator[Tensor]:
         """For each penalty, answers [m, K] to projected rows z [m, r], what their own labels [m] did to them taken out.
 
         f_i without row i is (f_i - h_i y_i) / (1 - h_i), h_i the weight of y_i in f_i.
         """
-        own = one_hot(labels.clamp_min(0), len(self._prior))
-        squares = z * z
-        for penalty in penalties:
-            shrunk = 1 / (self.values + penalty)
-            answers = self._prior + z @ (shrunk[:, None] * self._products)
-            weight = (1 / self._n + squares @ shrunk).clamp(max=1 - 1e-9) * (labels >= 0)
-            yield (answers - weight[:, None] * own) / (1 - weight[:, None])
+        own, n_classes = one_hot(labels.clamp_min(0), len(self._prior)), len(self._prior)
+        shrunk = 1 / (self.values[:, None] + torch.tensor(penalties, dtype=torch.float64))  # [r, penalties]
+        weights = (1 / self._n + (z * z) @ shrunk).clamp(max=1 - 1e-9) * (labels >= 0)[:, None]
+        at_once = max(1, z.shape[1] // n_classes)  # one product for several, no larger than z
+        for first in range(0, len(penalties), at_once):
+            some = shrunk[:, first : first + at_once, None] * self._products[:, None]
+            for number, answers in enumerate(torch.split(z @ some.flatten(1), n_classes, dim=1), first):
+                weight = weights[:, number, None]
+                yield (self._prior + answers - weight * own) / (1 - weight)

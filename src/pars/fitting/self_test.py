@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy.stats import rankdata
 
 from pars import seeds
 from pars.data import Labels, Table
@@ -22,6 +21,8 @@ from pars.fitting.pipeline import Log, fit_table
 from pars.fitting.result import FitResult
 from pars.fitting.rows import read_rows
 from pars.fitting.settings import FitSettings, path_of
+
+MOST_DEVIATIONS = 2.0  # above the expected number of flips that made a wrong label right
 
 
 def flip_labels(labels: Labels, n_classes: int, share: float, seed: int) -> Labels:
@@ -139,11 +140,10 @@ def judge(result: FitResult, before: Labels, after: Labels) -> SelftestResult:
     found = moved & flagged
     held_out, plain = result.held_out & given, result.plain_predictions
     assert plain is not None  # the self-test compares
-    low, high = report.noise_rate_low, report.noise_rate_high
-    measured = measure(
-        1 - report.label_right_prob[given], moved[given], flagged[given], report.noise_rate, len(report.classes)
-    )
-    draws = np.array(list(_resampled(report.label_right_prob, given, moved, flagged, (low, high), len(report.classes))))
+    right, k = report.label_right_prob[given], len(report.classes)
+    rows = Rows(right, moved[given], flagged[given], report.noise_rate, k)
+    measured = rows.measure(report.noise_rate)
+    draws = np.array(list(_resampled(rows, report.noise_rate_low, report.noise_rate_high)))
     ends = np.clip(np.nanpercentile(draws, (2.5, 97.5), axis=0), 0, 1)
     return SelftestResult(
         method=result.method,
@@ -165,61 +165,79 @@ def judge(result: FitResult, before: Labels, after: Labels) -> SelftestResult:
 
 @dataclass(frozen=True)
 class Measured:
-    """Quality of an audit on all wrong labels, from what it makes of the flipped ones."""
+    """Quality of an audit on all wrong labels, those of before the flips included."""
 
     auroc: float
     precision: float
     wrong_before: float
 
 
-def measure(
-    suspicion: npt.NDArray[np.float64],
-    moved: npt.NDArray[np.bool_],
-    flagged: npt.NDArray[np.bool_],
-    noise_rate: float,
-    n_classes: int,
-) -> Measured:
-    """Return AUROC and precision of an audit, corrected for labels that were wrong before the flips. Shapes: [n] each.
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """What an audit says of n labels, and which of them had been flipped. Shapes: [n] each."""
 
-    A share ε of the labels was wrong before: of those that were not flipped ε are wrong, of those flipped
-    a = ε/(K-1) are right by chance. Both follow from the audit's noise rate. So flipped against not flipped is a blend
-    of wrong against right, and what it measures is solved for the latter:
+    right: npt.NDArray[np.float64]  # the audit's probability that the label is right
+    moved: npt.NDArray[np.bool_]
+    flagged: npt.NDArray[np.bool_]
+    noise_rate: float  # as the audit estimates it
+    n_classes: int
 
-    AUROC of flips = (1-a)(1-ε) A + ½ [(1-a) ε + a (1-ε)] + a ε (1-A)
-    flagged flips = (1-a) R + a F,  flagged others = ε R + (1-ε) F   (R, F: share of wrong and of right labels flagged)
+    def measure(self, noise_rate: float, rng: np.random.Generator | None = None) -> Measured:
+        """Return AUROC and precision of the audit if `noise_rate` of the labels are wrong now.
 
-    >>> suspicion, moved = np.arange(10) / 10, np.arange(10) >= 8
-    >>> measure(suspicion, moved, suspicion > 0.65, 0.2, 3)      # nothing was wrong before
-    Measured(auroc=1.0, precision=0.6666666666666666, wrong_before=0.0)
-    """
-    share, flips, flags = float(moved.mean()), int(moved.sum()), int(flagged.sum())
-    before = (noise_rate - share) / max(1 - share - share / (n_classes - 1), 1e-9)
-    # Beyond this, flipped and other labels would be nearly the same mixture, and chance would be magnified.
-    before = float(np.clip(before, 0, 0.5 * (1 - 1 / n_classes)))
-    lucky = before / (n_classes - 1)
-    blend = 0.5 * ((1 - lucky) * before + lucky * (1 - before)) + lucky * before
-    ranked = float(np.clip((auroc(suspicion, moved) - blend) / (1 - lucky - before), 0, 1))
-    of_flips, of_others = _share(moved & flagged, moved), _share(flagged & ~moved, ~moved)
-    found = float(np.clip(((1 - before) * of_flips - lucky * of_others) / (1 - lucky - before), 0, 1))
-    wrong = found * ((1 - lucky) * flips + before * (len(moved) - flips))
-    return Measured(ranked, min(1.0, wrong / flags) if flags else float("nan"), before)
+        With `rng`, which labels are wrong is drawn; else each counts with its probability.
+
+        A share ε of the labels was wrong before: ε of those that were not flipped are wrong, and a = ε/(K-1) of those
+        flipped are right by chance. What the audit sees in a row tells which: it had assumed that all labels are wrong
+        equally often, so its odds are multiplied by those known of the row over those that it assumed. But no more
+        flips count as right by chance than chance has in store: else an audit that believes wrong labels would be
+        excused from finding them.
+
+        >>> right, moved = np.array([0.9, 0.8, 0.9, 0.7, 0.6, 0.2]), np.arange(6) >= 4
+        >>> Rows(right, moved, right < 0.65, 2 / 6, 3).measure(2 / 6)      # nothing was wrong before
+        Measured(auroc=1.0, precision=1.0, wrong_before=0.0)
+        """
+        share, flips = float(self.moved.mean()), int(self.moved.sum())
+        before = (noise_rate - share) / max(1 - share - share / (self.n_classes - 1), 1e-9)
+        # Beyond this, flipped and other labels would be nearly the same mixture.
+        before = float(np.clip(before, 0, 0.5 * (1 - 1 / self.n_classes)))
+        lucky = before / (self.n_classes - 1)
+        known = _log_odds(np.where(self.moved, lucky, 1 - before)) - _log_odds(np.array(1 - self.noise_rate))
+        log_odds = _log_odds(self.right) + known
+        most = flips * lucky + MOST_DEVIATIONS * float(np.sqrt(flips * lucky * (1 - lucky)))
+        of_flips = log_odds[self.moved]
+        low, high = -200.0, 0.0  # what they are moved by
+        for _ in range(60 if _logistic(of_flips).sum() > most else 0):
+            middle = (low + high) / 2
+            low, high = (low, middle) if _logistic(of_flips + middle).sum() > most else (middle, high)
+            log_odds[self.moved] = of_flips + low
+        right = np.where(self.moved, 0.0, 1.0) if before == 0 else _logistic(log_odds)
+        if rng is not None:
+            right = (rng.random(len(right)) < right).astype(np.float64)
+        precision = float((1 - right)[self.flagged].mean()) if self.flagged.any() else float("nan")
+        return Measured(auroc(1 - self.right, 1 - right), precision, before)
 
 
-def _resampled(
-    right: npt.NDArray[np.float64],
-    given: npt.NDArray[np.bool_],
-    moved: npt.NDArray[np.bool_],
-    flagged: npt.NDArray[np.bool_],
-    noise_rates: tuple[float, float],
-    n_classes: int,
-    draws: int = 200,
-) -> Iterator[tuple[float, float]]:
-    """Yield AUROC and precision of rows drawn with replacement, the noise rate drawn from its plausible range."""
-    rng, rows = seeds.generator(0, "selftest/interval"), np.flatnonzero(given)
+def _log_odds(p: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    p = np.clip(p, 1e-12, 1 - 1e-12)
+    out: npt.NDArray[np.float64] = np.log(p) - np.log1p(-p)
+    return out
+
+
+def _logistic(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    out: npt.NDArray[np.float64] = 1 / (1 + np.exp(-x))
+    return out
+
+
+def _resampled(rows: Rows, low: float, high: float, draws: int = 200) -> Iterator[tuple[float, float]]:
+    """Yield AUROC and precision of rows drawn with replacement; the noise rate is drawn from its plausible range, and
+    which labels are wrong from their probabilities."""
+    rng, n = seeds.generator(0, "selftest/interval"), len(rows.right)
     for _ in range(draws):
-        some = rng.choice(rows, len(rows))
-        if moved[some].any() and not moved[some].all():
-            found = measure(1 - right[some], moved[some], flagged[some], rng.uniform(*noise_rates), n_classes)
+        some = rng.choice(n, n)
+        if rows.moved[some].any() and not rows.moved[some].all():
+            part = replace(rows, right=rows.right[some], moved=rows.moved[some], flagged=rows.flagged[some])
+            found = part.measure(rng.uniform(low, high), rng)
             yield found.auroc, found.precision
 
 
@@ -227,12 +245,14 @@ def _share(part: npt.NDArray[np.bool_], whole: npt.NDArray[np.bool_]) -> float:
     return float(part.sum() / whole.sum()) if whole.any() else float("nan")
 
 
-def auroc(scores: npt.NDArray[np.float64], positive: npt.NDArray[np.bool_]) -> float:
-    """How often a positive has the higher score; a tie is half.
+def auroc(scores: npt.NDArray[np.float64], positive: npt.NDArray[np.float64]) -> float:
+    """How often a positive has the higher score; a tie is half. positive: probabilities [n] of being one.
 
-    >>> auroc(np.array([0.1, 0.4, 0.4, 0.9]), np.array([False, True, False, True]))
+    >>> auroc(np.array([0.1, 0.4, 0.4, 0.9]), np.array([0.0, 1.0, 0.0, 1.0]))
     0.875
     """
-    n = int(positive.sum())
-    ranks = rankdata(scores)[positive].sum()
-    return float((ranks - n * (n + 1) / 2) / (n * (len(scores) - n)))
+    _, place = np.unique(scores, return_inverse=True)
+    positives, others = np.bincount(place, positive), np.bincount(place, 1 - positive)
+    below = others.cumsum() - others / 2
+    pairs = float(positives.sum() * others.sum())
+    return float((positives * below).sum() / pairs) if pairs > 0 else float("nan")

@@ -31,7 +31,7 @@ def better_linear(trained: Trained, dataset: Dataset, loaded: TrainingData) -> s
     if len(np.unique(rows.labels[trained_on])) < 2:
         return None
     expected = rows.labels[judged]
-    linear = linear_predictions(dataset, trained_on, judged) == expected
+    linear = linear_predictions(loaded.data, trained_on, judged) == expected  # standardized already
     classifier = trained.classifier()
     d = len(classifier.mean)
     plain = replace(classifier, mean=(0.0,) * d, std=(1.0,) * d)  # of rows that are standardized already
