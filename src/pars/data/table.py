@@ -115,8 +115,8 @@ def read_table(
     unlabeled: label that means "none"; "" stands for missing ones, which are refused otherwise.
     classes: those of a classifier, so that labels get its numbers.
     categorical: of the features, columns of codes that look like numbers.
-    skip_unreadable: leave out rows whose picture cannot be read, with a warning that counts them.
-    check_files: of a column of picture files, refuse one that is not there.
+    skip_unreadable: leave out rows whose image cannot be read, with a warning that counts them.
+    check_files: of a column of image files, refuse one that is not there.
 
     >>> pets = {"says": ["miaow", "woof", "purr"], "who": ["cat", "dog", "?"]}
     >>> table = read_table(pets, label="who", text="says", unlabeled="?")

@@ -65,7 +65,7 @@ class ImageShape:
                     for row, path in enumerate(table.images)
                 ]
             )
-        except data.UnreadablePicture as error:
+        except data.UnreadableImage as error:
             raise data.all_unreadable(error, table.images, table.row) from error
 
 
@@ -207,7 +207,7 @@ def _common_shape(table: Table) -> ImageShape | str:
     for row, path in enumerate(table.images):
         try:
             channels, height, width = data.image_file_shape(path, where=table.row(row))
-        except data.UnreadablePicture as error:
+        except data.UnreadableImage as error:
             raise data.all_unreadable(error, table.images, table.row) from error
         if max(height, width) > _SMALL_SIDE:
             return f"{table.row(row)}: {path} has {width}×{height} pixels"

@@ -65,7 +65,7 @@ def open_review(path: Path, *, table: Path | None = None, top: int | None = None
 
 
 def array_previews(inputs: npt.NDArray[Any]) -> Previews:
-    """Pictures or feature vectors."""
+    """Images or feature vectors."""
     return ImageArrayPreviews(inputs) if inputs.ndim == 4 else VectorPreviews(inputs)
 
 
