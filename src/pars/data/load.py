@@ -118,6 +118,8 @@ def _source(config: DataConfig) -> Dataset:
 def _texts(config: DataConfig, tokenize: Callable[[Sequence[str]], Tokenize] | None) -> Dataset:
     """A table of texts as token numbers."""
     _refuse(config, ("image_column", "side", "skip_unreadable"), f"{config.name} is a table of texts")
+    if config.name in NAMES:
+        raise UserError(f"data.text_column is {config.text_column!r}, but {config.name} has images, expected a table")
     path = _existing(config.name)
     if not has_columns(path):
         raise UserError(f"data.text_column is {config.text_column!r}, but {path} is no table")

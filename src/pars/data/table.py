@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pars.data.arrays import array_table
-from pars.data.class_labels import classes_of, label_names, label_numbers
+from pars.data.class_labels import Names, check_class_count, classes_of, label_names, label_numbers
 from pars.data.columns import (
     Columns,
     as_text,
@@ -132,7 +132,8 @@ def read_table(
         if not path.exists():
             raise UserError(f"{path} does not exist, expected a table, a folder of images or an .npz file")
         if not has_columns(path):
-            for name, given in (("label", label), ("text", text), ("image", image), ("features", features), ("id", id)):
+            named = {"label": label, "text": text, "image": image, "features": features, "id": id, "true": true}
+            for name, given in (named | {"categorical": categorical or None}).items():
                 if given is not None:
                     raise UserError(f"{path} has no columns, so {name} = {given!r} means nothing there")
             found = _without_columns(path, unlabeled, classes)
@@ -140,7 +141,10 @@ def read_table(
         columns, folder = read_columns(path, delimiter=delimiter, encoding=encoding), path.parent
     names = None if label is None else label_names(columns, label, unlabeled)
     right = None if true is None else label_names(columns, true, unlabeled)
+    if true is not None and true == label:
+        raise UserError(f"{columns.source}: {true!r} has the given labels and the right ones; expected two columns")
     if classes is None:
+        _check_labels({label: names, true: right}, columns.source, unlabeled)
         classes = classes_of([*(names or []), *(right or [])], columns.source)
     labels = np.full(columns.n_rows, UNLABELED, dtype=np.int64)
     if names is not None and label is not None:
@@ -168,6 +172,15 @@ def read_table(
         if table.columns is None or name not in table.columns:
             raise UserError(f"{columns.source}: categorical names {name!r}, which is not a column to learn from")
     return _without_unreadable(table) if skip_unreadable and table.images is not None else table
+
+
+def _check_labels(by_column: Mapping[str | None, Names | None], source: str, unlabeled: str | None) -> None:
+    """Refuse columns of identifiers, which are named here; warn where no row has the sign for unlabeled ones."""
+    for column, names in by_column.items():
+        if names is not None and (count := len(set(names) - {None})) > 100:
+            check_class_count(count, len(names), f"{source}, column {column!r}")
+    if unlabeled and not any(None in names for names in by_column.values() if names is not None):
+        log.warning("%s: no label is %r, so every row counts as labeled", source, unlabeled)
 
 
 def _without_unreadable(table: Table) -> Table:
@@ -213,6 +226,11 @@ def read_columns(path: Path, *, delimiter: str | None = None, encoding: str | No
 
 def _without_columns(path: Path, unlabeled: str | None, classes: tuple[str, ...] | None) -> Table:
     if path.is_file() or any(path.glob("*.npy")):
+        if unlabeled:
+            raise UserError(
+                f"unlabeled = {unlabeled!r} is for tables and folders of images; {path} marks such rows with the label "
+                '-1 or ""'
+            )
         split, rest, names = array_table(path, classes)
         ids = tuple(map(str, range(len(split))))
         test = None
@@ -272,6 +290,8 @@ def _features(columns: Columns, wanted: Sequence[str] | None, others: tuple[str 
     if wanted is not None:
         for name in wanted:
             columns[name]
+        if twice := [name for name in wanted if list(wanted).count(name) > 1]:
+            raise UserError(f"{columns.source}: features name {twice[0]!r} twice, expected every column once")
         if both := [name for name in wanted if name in others]:
             raise UserError(
                 f"{columns.source}: {both[0]!r} is a feature and a label or identifier; expected one of them"

@@ -288,6 +288,8 @@ def load_preprocessor(folder: Path, named: EncoderName | None = None) -> Preproc
         except (OSError, UnicodeDecodeError, UserError) as error:
             raise UserError(f"{folder / COLUMNS_FILE} is missing or damaged: {error}") from None
     shape = content["image_shape"]
+    if named is not None and not content["encoder"] and not content["text_columns"]:
+        raise UserError(f"{folder} has no encoder, so {named} cannot read the rows")
     return Preprocessor(
         content["kind"],
         encoder=_load_encoder(folder / ENCODER_FOLDER, named) if content["encoder"] else None,

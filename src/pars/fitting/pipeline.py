@@ -239,6 +239,8 @@ def _check_folder(out: Path, job: Mapping[str, Any], source: str) -> None:
             if isinstance(found, dict) and found | {ROWS_CHECKSUM: job[ROWS_CHECKSUM]} == job:
                 raise UserError(f"{source} has changed since {out} was begun; expected a new folder")
             raise UserError(f"{out} holds another fit (see {out / JOB}), expected the same settings or a new folder")
+    elif out.is_symlink() and not out.exists():
+        raise UserError(f"{out} is a link to something that does not exist; choose another --out")
     elif out.exists() and not out.is_dir():
         raise UserError(f"{out} is a file, expected a folder for the fit; choose another --out")
     elif out.exists() and any(out.iterdir()):

@@ -25,12 +25,12 @@ from pars.data.preview import (
 )
 from pars.errors import UserError
 from pars.files import expanded, write_atomically
-from pars.fit_folder import ROWS, fit_of, run_of
+from pars.fit_folder import REVIEW, ROWS, fit_of, run_of
 from pars.reviewing.items import ReviewItems, items_of_report
 from pars.reviewing.session import ReviewSession
 from pars.run_files import RunFiles
 
-FOLDER = "review"
+FOLDER = REVIEW
 CACHE = "items.npz"
 
 
