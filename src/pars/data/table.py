@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pars.data.arrays import array_table
-from pars.data.class_labels import Names, check_class_count, classes_of, label_names, label_numbers
+from pars.data.class_labels import check_class_count, classes_of, label_names, label_numbers
 from pars.data.columns import (
     Columns,
     as_text,
@@ -144,7 +144,11 @@ def read_table(
     if true is not None and true == label:
         raise UserError(f"{columns.source}: {true!r} has the given labels and the right ones; expected two columns")
     if classes is None:
-        _check_labels({label: names, true: right}, columns.source, unlabeled)
+        for column, values in ((label, names or []), (true, right or [])):
+            if (count := len(set(values) - {None})) > 100:  # identifiers? worth saying before anything else
+                check_class_count(count, len(values), f"{columns.source}, column {column!r}")
+        if unlabeled and names is not None and None not in names and None not in (right or ()):
+            log.warning("%s: no label is %r, so every row counts as labeled", columns.source, unlabeled)
         classes = classes_of([*(names or []), *(right or [])], columns.source)
     labels = np.full(columns.n_rows, UNLABELED, dtype=np.int64)
     if names is not None and label is not None:
@@ -172,15 +176,6 @@ def read_table(
         if table.columns is None or name not in table.columns:
             raise UserError(f"{columns.source}: categorical names {name!r}, which is not a column to learn from")
     return _without_unreadable(table) if skip_unreadable and table.images is not None else table
-
-
-def _check_labels(by_column: Mapping[str | None, Names | None], source: str, unlabeled: str | None) -> None:
-    """Refuse columns of identifiers, which are named here; warn where no row has the sign for unlabeled ones."""
-    for column, names in by_column.items():
-        if names is not None and (count := len(set(names) - {None})) > 100:
-            check_class_count(count, len(names), f"{source}, column {column!r}")
-    if unlabeled and not any(None in names for names in by_column.values() if names is not None):
-        log.warning("%s: no label is %r, so every row counts as labeled", source, unlabeled)
 
 
 def _without_unreadable(table: Table) -> Table:
