@@ -35,7 +35,15 @@ def test_predictions_do_not_replace_the_rows_or_those_of_training(
     assert f"{desk / out} has the rows themselves and would be lost" in said
 
 
-@pytest.mark.parametrize("name", ["job.json", "rows.npz", "columns.json", "robust/classic.safetensors", "files.json"])
+@pytest.mark.parametrize("name", ["labels.parquet", "labels.png", "labels.npz"])
+def test_predictions_are_not_written_under_the_name_of_another_format(
+    name: str, desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = refused(("predict", desk / "fitted", desk / "new.csv", "--out", desk / name), desk, capsys)
+    assert f"--out {desk / name}: predictions are text, expected a name such as predictions.csv" in said
+
+
+@pytest.mark.parametrize("name", ["job.json", "fit.json", "columns.json", "content.json", "files.json"])
 def test_predictions_do_not_replace_a_part_of_the_fit(
     name: str, desk: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
