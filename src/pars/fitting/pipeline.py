@@ -29,7 +29,15 @@ from pars.fitting.result import FitResult, gain, noise_corrected
 from pars.fitting.rows import read_rows, read_test_rows
 from pars.fitting.settings import ROWS_CHECKSUM, FitSettings, path_of
 from pars.fitting.simpler import LINEAR, better_linear
-from pars.fitting.training import ClassicTraining, Training, check_request, choose_config, epochs_for_flop, no_progress
+from pars.fitting.training import (
+    ClassicTraining,
+    Training,
+    check_request,
+    choose_config,
+    epochs_for_flop,
+    method_of,
+    no_progress,
+)
 from pars.run import Classifier
 from pars.run_files import FILES, RunFiles, check_files, check_run_format
 
@@ -63,7 +71,8 @@ def fit(
     """Train on rows whose labels may be wrong; return the classifier, the audit and whether it helped.
 
     rows, labels, unlabeled, columns: as `read_rows` takes them.
-    method: a name of `pars methods`. It is compared with plain cross-entropy, at the same cost if it is a network.
+    method: a name of `pars methods`, or "auto": a few are tried, held-out labels choose. It is compared with plain
+        cross-entropy, at the same cost if it is a network.
     out: a folder for both runs, the audit and what new rows need. The same call resumes an interrupted fit. Without it
         nothing is written.
     test, test_labels: further rows whose labels are right; they then decide whether it helped. Without them, those that
@@ -324,13 +333,14 @@ def _train_robust(
         dataset=loaded,
         dataset_is_named=folder is not None,
         callback=progress(),
-        title=settings.method,
+        title=method_of(settings.method, config),
     )
     if settings.network == "auto":
-        found = None if folder is not None and is_classic_folder(folder) else better_linear(trained, dataset, loaded)
+        is_linear = folder is not None and is_classic_folder(folder)
+        found = None if is_linear else better_linear(trained, settings.method, dataset, loaded)
         if found is not None:
             log(found)
-        if found is not None or (folder is not None and is_classic_folder(folder)):
+        if found is not None or is_linear:
             settings = replace(settings, method=LINEAR)
             return _fit_classic(dataset, settings, loaded.held_out, folder), loaded.held_out
     return Training(dataset, trained, trials, loaded), loaded.held_out
@@ -392,6 +402,7 @@ def _compare(
     method = asked
     if isinstance(robust, Training):
         model, result = robust.trained.classifier(), robust.trained.result
+        method = method_of(asked, robust.trained.config)
         selected = result.get("selected")
         if selected is not None and selected["epoch"] == result["epochs"]:
             selected = None
