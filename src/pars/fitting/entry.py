@@ -39,7 +39,8 @@ def fit(
     """Train on rows whose labels may be wrong; return the classifier, the audit and whether it helped.
 
     rows, labels, unlabeled, columns: as `read_rows` takes them.
-    method: a name of `pars methods`. It is compared with plain cross-entropy, at the same cost if it is a network.
+    method: a name of `pars methods`, or "auto": a few are tried, held-out labels choose. It is compared with plain
+        cross-entropy, at the same cost if it is a network.
     out: a folder for both runs, the audit and what new rows need. The same call resumes an interrupted fit. Without it
         nothing is written.
     test, test_labels: further rows whose labels are right; they then decide whether it helped. Without them, those that

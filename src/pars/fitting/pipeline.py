@@ -27,7 +27,15 @@ from pars.fitting.prediction import Predictor
 from pars.fitting.result import FitResult, gain, noise_corrected
 from pars.fitting.settings import ROWS_CHECKSUM, FitSettings
 from pars.fitting.simpler import LINEAR, better_linear
-from pars.fitting.training import ClassicTraining, Training, check_request, choose_config, epochs_for_flop, no_progress
+from pars.fitting.training import (
+    ClassicTraining,
+    Training,
+    check_request,
+    choose_config,
+    epochs_for_flop,
+    method_of,
+    no_progress,
+)
 from pars.run import Classifier
 from pars.run_files import FILES, RunFiles, check_files, check_run_format
 
@@ -246,13 +254,14 @@ def _train_robust(
         dataset=loaded,
         dataset_is_named=folder is not None,
         callback=progress(),
-        title=settings.method,
+        title=method_of(settings.method, config),
     )
     if settings.network == "auto":
-        found = None if folder is not None and is_classic_folder(folder) else better_linear(trained, dataset, loaded)
+        is_linear = folder is not None and is_classic_folder(folder)
+        found = None if is_linear else better_linear(trained, settings.method, dataset, loaded)
         if found is not None:
             log(found)
-        if found is not None or (folder is not None and is_classic_folder(folder)):
+        if found is not None or is_linear:
             settings = replace(settings, method=LINEAR)
             return _fit_classic(dataset, settings, loaded.held_out, folder), loaded.held_out
     return Training(dataset, trained, trials, loaded), loaded.held_out
@@ -314,6 +323,7 @@ def _compare(
     method = asked
     if isinstance(robust, Training):
         model, result = robust.trained.classifier(), robust.trained.result
+        method = method_of(asked, robust.trained.config)
         selected = result.get("selected")
         if selected is not None and selected["epoch"] == result["epochs"]:
             selected = None
