@@ -39,6 +39,11 @@ class Tokenizer:
     def fitted(self, texts: Sequence[str]) -> Tokenizer:
         """As long as the longest of these texts, but not longer: what is padded is computed in vain."""
         tokens = self(texts)
+        if len(tokens) > 1 and (tokens == tokens[0]).all():
+            raise UserError(
+                f"all {len(tokens)} texts become the same {int((tokens[0] >= 0).sum())} tokens, so there is nothing to "
+                f"learn from them: is it a network of another language, or are {self.length} tokens too few?"
+            )
         return Tokenizer(self.library, max(2, int((tokens >= 0).sum(axis=1).max(initial=0))))
 
     def save(self, file: Path) -> None:
