@@ -18,6 +18,7 @@ from pars.data import DataConfig
 from pars.encode import Tokenizer, text_tokenizer
 from pars.engine import TrainConfig
 from pars.errors import UserError
+from pars.fit_folder import fit_command
 from pars.methods import REGISTRY, by_name
 from pars.models import ModelConfig, TextNetwork, build_model
 from pars.noise import NoiseConfig
@@ -162,6 +163,7 @@ def test_fit_and_estimator_train_a_text_network_and_predict_texts(folder: Path, 
     result, again = (pars.fit(table, "animal", **how) for _ in range(2))
     assert again.predict(texts).tolist() == result.predict(texts).tolist()
     assert main(["predict", str(tmp_path / "fit"), str(table), "--out", str(tmp_path / "found.csv")]) == 0
+    assert fit_command(tmp_path / "fit")[-2:] == ["--network", f"hf:{folder}"]
     estimator = pars.RobustClassifier("ce", network={"name": f"hf:{folder}", "size": 8, "frozen": True}, epochs=2)
     estimator.fit(texts, labels)
     assert estimator.predict(["", "miaow " * 10_000, "\ud800 woof"]).shape == (3,)
