@@ -76,8 +76,8 @@ def load_training_data(config: RunConfig, dataset: Dataset | None = None) -> Tra
         raise UserError(f"{loaded.name}: rows are texts as token numbers, expected --model.name hf:NAME")
     if loaded.train.is_text and config.method.mixes_rows:
         raise UserError(
-            f"{loaded.name}: {type(config.method).__name__} mixes the inputs of rows (mixup), but rows are texts, whose "
-            "token numbers have no mean; choose another method"
+            f"{loaded.name}: {type(config.method).__name__} mixes the inputs of rows (mixup), but rows are texts, "
+            "whose token numbers have no mean; choose another method"
         )
     if loaded.test is not None and not (loaded.test.labels >= 0).any():
         loaded = replace(loaded, test=None)  # nothing to compare with
