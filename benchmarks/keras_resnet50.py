@@ -13,14 +13,16 @@ become red, green, blue.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+transformers: Any = importlib.import_module("transformers")
 DEPTHS = (3, 4, 6, 3)
 EPSILON = 1e-3  # of Keras's BatchNorm
 BGR_MEAN = (103.939, 116.779, 123.68)  # of pixels in 0..255: Keras takes these off and divides by nothing
@@ -50,10 +52,9 @@ def set_layer(layer: Any, found: dict[str, Tensor], convolution: str, normalizat
 
 
 @torch.no_grad()
-def convert(found: dict[str, Tensor]) -> nn.Module:
-    from transformers import ResNetConfig, ResNetModel
-
-    net = ResNetModel(ResNetConfig(layer_type="bottleneck", depths=list(DEPTHS), downsample_in_bottleneck=True))
+def convert(found: dict[str, Tensor]) -> Any:
+    config = transformers.ResNetConfig(layer_type="bottleneck", depths=list(DEPTHS), downsample_in_bottleneck=True)
+    net = transformers.ResNetModel(config)
     stem = net.embedder.embedder
     set_layer(stem, found, "conv1", "bn_conv1")
     stem.convolution.weight.copy_(stem.convolution.weight.flip(1))
@@ -72,7 +73,7 @@ def main() -> None:
     parser.add_argument("package", type=Path, help="folder with model.json and its files of weights")
     parser.add_argument("out", type=Path, help="folder to write")
     options = parser.parse_args()
-    convert(read_weights(options.package)).save_pretrained(options.out)  # type: ignore[operator]
+    convert(read_weights(options.package)).save_pretrained(options.out)
     about = {"image_mean": [mean / 255 for mean in reversed(BGR_MEAN)], "image_std": [1 / 255] * 3, "size": 224}
     (options.out / "preprocessor_config.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
     print(f"wrote {options.out}: --model.name hf:{options.out}")
