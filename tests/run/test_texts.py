@@ -180,6 +180,11 @@ def test_what_cannot_be_is_refused(folder: Path, table: Path, tmp_path: Path) ->
         data.load(DataConfig(name=str(table), text_column="says"), tokenize=lambda texts: Tokenizer(None, 1))
     with pytest.raises(UserError, match="at most 32 tokens, size is 64"):
         text_tokenizer(f"hf:{folder}", 64)
+    for size in (0, -4, "big"):
+        with pytest.raises(UserError, match=f"size is {size!r}, expected a number of tokens above 0"):
+            text_tokenizer(f"hf:{folder}", size)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=f"X: rows are numbers, but hf:{folder} is a network of texts or images"):
+        pars.RobustClassifier("ce", network=f"hf:{folder}").fit(np.eye(40), ["cat", "dog"] * 20)
     with pytest.raises(UserError, match="all 2 texts become the same 2 tokens"):
         text_tokenizer(f"hf:{folder}", 2).fitted(["miaow the", "woof"])
     with pytest.raises(UserError, match=r"no picture files; expected --data\.image-column or --data\.text-column"):

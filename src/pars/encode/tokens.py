@@ -57,6 +57,8 @@ def text_tokenizer(name: str, length: int | None = None) -> Tokenizer:
     prefix, _, rest = name.partition(":")
     if prefix != "hf" or not rest:
         raise UserError(f"{name} does not read texts; expected hf:NAME, a text network of transformers")
+    if length is not None and (not isinstance(length, int) or length < 1):
+        raise UserError(f"{name}: size is {length!r}, expected a number of tokens above 0")
     from pars.models.pretrained import hf_source  # here: it imports torch
 
     transformers = import_optional("transformers", name, _INSTALL)
