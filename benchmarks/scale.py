@@ -3,7 +3,7 @@
     python benchmarks/scale.py score                  # audit.score: 1 M x 10, 200 000 x 1 000, 20 000 x 5 000
     python benchmarks/scale.py neighbors              # votes of the nearest neighbors, 64 features
     python benchmarks/scale.py fit                    # pars fit and pars audit on rows of 8 features, to 1 M
-    python benchmarks/scale.py packs                  # training from packs of 20 000 and 200 000 pictures
+    python benchmarks/scale.py packs                  # training from packs of 20 000 and 200 000 images
 
 Peak memory is that of the process (VmHWM) above what it had before its input was made, input included; of `pars`
 commands it is that of the whole process. Time is that of one thread. Adds a line per case to results/scale.jsonl.
@@ -119,17 +119,17 @@ def fit(n: int, *flags: str) -> list[dict[str, Any]]:
 def packs(n: int) -> dict[str, Any]:
     from PIL import Image
 
-    from pars.data.pack import Picture, write_pack
+    from pars.data.pack import ImageToPack, write_pack
 
     rng = np.random.default_rng(0)
     files = []
-    for _ in range(64):  # many rows, few files: what is in a picture does not matter here
+    for _ in range(64):  # many rows, few files: what is in an image does not matter here
         small = Image.fromarray(rng.integers(0, 255, (4, 4, 3), dtype=np.uint8))
         content = io.BytesIO()
         small.resize((32, 32), Image.Resampling.BICUBIC).save(content, "JPEG")
         files.append(content.getvalue())
     with tempfile.TemporaryDirectory() as folder:
-        rows = (Picture(f"{i}", "abcd"[i % 4], files[i % 64]) for i in range(n))
+        rows = (ImageToPack(f"{i}", "abcd"[i % 4], files[i % 64]) for i in range(n))
         done = write_pack(rows, Path(folder) / "pack", "abcd", side=32)
         flags = "--preset images --method ce --model.width 4 --train.epochs 1 --train.steps-per-epoch 50 --out run"
         line = command(["train", *flags.split(), "--data.name", "pack", "--json"], folder)

@@ -8,6 +8,7 @@ files.json         checksums of the files above (`run_files.check_files`)
 robust/, plain/    two run folders; of a method without a network robust/ holds classic.safetensors
 before/            of a fit with checked labels, perhaps: the same method trained on the labels before the review
 audit/, fit.json   the list of wrong labels; all numbers
+review/            decisions of `pars review`, and the files made of them
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from pars.errors import UserError
 
 JOB, CONTENT, ROWS, AUDIT, RESULT = "job.json", "content.json", "rows.npz", "audit", "fit.json"
-ROBUST, PLAIN, BEFORE = "robust", "plain", "before"
+ROBUST, PLAIN, BEFORE, REVIEW = "robust", "plain", "before", "review"
 
 
 def run_of(path: Path) -> Path:

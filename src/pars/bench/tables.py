@@ -237,6 +237,8 @@ def chosen(keys: str | None, of: tuple[str, ...], what: str) -> tuple[str, ...]:
     if keys is None:
         return of
     names = [name.strip() for name in keys.split(",") if name.strip()]
+    if not names:
+        raise UserError(f"{what} is {keys!r}, expected some of {', '.join(of)}; an unset variable in the shell?")
     found: set[str] = set()
     for name in names:
         matching = {name} & set(of) or {key for key in of if key.startswith(f"{name}-")}

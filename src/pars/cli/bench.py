@@ -189,6 +189,9 @@ def _report(args: Sequence[str]) -> int:
     from pars.files import write_text
 
     options = report_parser().parse_args(args)
+    for flag, path, suffix in (("--markdown", options.markdown, ".md"), ("--html", options.html, ".html")):
+        if path.suffix.lower() != suffix and (path.is_file() or not path.exists()):
+            raise UserError(f"{flag} is {path}, expected a name that ends in {suffix}")
     lines = bench.read_ledger(options.ledger)
     if not lines:
         raise UserError(f"{options.ledger} has no results; `pars bench TABLE` makes some")

@@ -100,7 +100,7 @@ class Predictor:
             images = data.table_of(source, len(split), array=split.inputs)
             return InputRows(self.preprocessor.transform(images)[0], split.labels)
         if self.preprocessor is None and self.model.input_shape[0] == 3 == len(self.model.input_shape):
-            return self._read_pictures(source, classes, columns)
+            return self._read_images(source, classes, columns)
         if self.preprocessor is None:
             raise UserError(
                 f"{source}: {self.source} was trained on arrays, expected an .npz file; `pars encode` makes one, and "
@@ -112,15 +112,20 @@ class Predictor:
         named = table.ids != tuple(map(str, range(len(table))))
         return InputRows(self.preprocessor.transform(table)[0], table.labels, table.ids if named else None)
 
+<<<<<<< HEAD
     def _read_pictures(self, source: str, classes: tuple[str, ...] | None, columns: dict[str, Any]) -> InputRows:
         """A folder or table of pictures for a run that was trained on such; they stay on disk."""
         if data.has_columns(expanded(source)):
             columns = {**self.picture_columns, **columns}
+=======
+    def _read_images(self, source: str, classes: tuple[str, ...] | None, columns: dict[str, Any]) -> InputRows:
+        """A folder of images for a run that was trained on such; they stay on disk."""
+>>>>>>> main
         if classes is None:
             columns = {**columns, "label": None}
         table = data.read_table(source, classes=classes, **columns)
         if table.images is None:
-            raise UserError(f"{source}: {self.source} was trained on pictures, expected a folder of them, or a pack")
+            raise UserError(f"{source}: {self.source} was trained on images, expected a folder of them, or a pack")
         split = data.split_of(table, self.model.input_shape[1])
         return InputRows(split.inputs, table.labels, table.ids)
 

@@ -118,7 +118,8 @@ def check_request(method: object, network: object, device: Any, table: Table) ->
         raise UserError(f"network is {network!r}, but {method} has no network: expected 'auto'")
     if network != "auto" and (table.kind == "columns" or (table.kind == "text" and not reads_texts(network))):
         expected = "a text network is hf:NAME" if table.kind == "text" else "expected 'auto'"
-        raise UserError(f"network is {network!r}, which trains on images, but {table.source} has none; {expected}")
+        name = network.get("name") if isinstance(network, Mapping) else network
+        raise UserError(f"network is {name!r}, which trains on images, but {table.source} has none; {expected}")
 
 
 def reads_texts(network: Any) -> bool:
