@@ -94,8 +94,7 @@ def test_a_run_folder_of_a_pack_is_evaluated_on_it(
         data.load_rows(str(pack), classes=("a", "b", "d"))
 
 
-<<<<<<< HEAD
-def test_a_run_from_a_pack_has_a_report_with_its_pictures(pack: Path, tmp_path: Path) -> None:
+def test_a_run_from_a_pack_has_a_report_with_its_images(pack: Path, tmp_path: Path) -> None:
     run.train(config(pack), tmp_path / "run")
     assert main(["report", str(tmp_path / "run"), str(tmp_path / "run.html")]) == 0
     assert "data:image/" in (tmp_path / "run.html").read_text(encoding="utf-8")
@@ -106,10 +105,7 @@ def test_fit_says_that_a_pack_is_read_by_train(pack: Path, capsys: pytest.Captur
     assert "is a pack, which `pars train` reads" in capsys.readouterr().err
 
 
-def test_a_damaged_picture_is_named_by_row_and_file(pack: Path, tmp_path: Path) -> None:
-=======
 def test_a_damaged_image_is_named_by_row_and_file(pack: Path, tmp_path: Path) -> None:
->>>>>>> main
     import shutil
 
     broken = tmp_path / "pack"

@@ -187,7 +187,7 @@ def test_what_cannot_be_is_refused(folder: Path, table: Path, tmp_path: Path) ->
         pars.RobustClassifier("ce", network=f"hf:{folder}").fit(np.eye(40), ["cat", "dog"] * 20)
     with pytest.raises(UserError, match="all 2 texts become the same 2 tokens"):
         text_tokenizer(f"hf:{folder}", 2).fitted(["miaow the", "woof"])
-    with pytest.raises(UserError, match=r"no picture files; expected --data\.image-column or --data\.text-column"):
+    with pytest.raises(UserError, match=r"no image files; expected --data\.image-column or --data\.text-column"):
         data.load(DataConfig(name=str(table), label_column="animal"))
     with pytest.raises(UserError, match="a text network is hf:NAME"):
         pars.fit(["miaow", "woof"] * 9, ["cat", "dog"] * 9, network="timm:resnet18")

@@ -222,7 +222,7 @@ def read_columns(path: Path, *, delimiter: str | None = None, encoding: str | No
 
 def _without_columns(path: Path, unlabeled: str | None, classes: tuple[str, ...] | None) -> Table:
     if is_pack(path):
-        raise UserError(f"{path} is a pack, which `pars train` reads; expected the pictures it was made of")
+        raise UserError(f"{path} is a pack, which `pars train` reads; expected the images it was made of")
     if path.is_file() or any(path.glob("*.npy")):
         if unlabeled:
             raise UserError(

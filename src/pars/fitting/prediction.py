@@ -45,7 +45,7 @@ class Predictor:
     model: Classifier | ClassicClassifier
     preprocessor: Preprocessor | None = None
     source: str = "the classifier"
-    picture_columns: Mapping[str, Any] = field(default_factory=dict)  # of the table of pictures that a run learned from
+    image_columns: Mapping[str, Any] = field(default_factory=dict)  # of the table of images that a run learned from
 
     def predict_proba(self, rows: Any) -> Floats:
         """Probabilities [n, K] of rows as `pars.fit` takes them, or of a file of such rows."""
@@ -112,15 +112,10 @@ class Predictor:
         named = table.ids != tuple(map(str, range(len(table))))
         return InputRows(self.preprocessor.transform(table)[0], table.labels, table.ids if named else None)
 
-<<<<<<< HEAD
-    def _read_pictures(self, source: str, classes: tuple[str, ...] | None, columns: dict[str, Any]) -> InputRows:
-        """A folder or table of pictures for a run that was trained on such; they stay on disk."""
-        if data.has_columns(expanded(source)):
-            columns = {**self.picture_columns, **columns}
-=======
     def _read_images(self, source: str, classes: tuple[str, ...] | None, columns: dict[str, Any]) -> InputRows:
-        """A folder of images for a run that was trained on such; they stay on disk."""
->>>>>>> main
+        """A folder or table of images for a run that was trained on such; they stay on disk."""
+        if data.has_columns(expanded(source)):
+            columns = {**self.image_columns, **columns}
         if classes is None:
             columns = {**columns, "label": None}
         table = data.read_table(source, classes=classes, **columns)
