@@ -86,25 +86,32 @@ def neighbors(n: int, k: int) -> dict[str, float]:
 def command(args: list[str], folder: str | None = None) -> dict[str, float]:
     """A command of pars in a process that reports its peak."""
     code = (
-        "import sys; from pars.cli.main import main; code = main(sys.argv[1:]); "
-        "print('peak', open('/proc/self/status').read().split('VmHWM:')[1].split()[0], file=sys.stderr); sys.exit(code)"
+        "import sys, time; from pars.cli.main import main; code = main(sys.argv[1:]); "
+        "peak = open('/proc/self/status').read().split('VmHWM:')[1].split()[0]; "
+        "print('peak', peak, time.process_time(), file=sys.stderr); sys.exit(code)"
     )
     began = time.perf_counter()
     done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, cwd=folder, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    seconds = time.perf_counter() - began
-    return {"peak_mb": round(int(done.stderr.rsplit("peak", 1)[1]) * 1024 / 1e6, 1), "seconds": round(seconds, 1)}
+    peak, cpu = done.stderr.rsplit("peak", 1)[1].split()
+    return {
+        "peak_mb": round(int(peak) * 1024 / 1e6, 1),
+        "seconds": round(time.perf_counter() - began, 1),
+        "cpu_seconds": round(float(cpu), 1),
+    }
 
 
-def fit(n: int) -> list[dict[str, Any]]:
+def fit(n: int, *flags: str) -> list[dict[str, Any]]:
     rng = np.random.default_rng(0)
     y = rng.integers(4, size=n)
     x = rng.standard_normal((4, 8)).astype(np.float32)[y] * 2 + rng.standard_normal((n, 8), dtype=np.float32)
     y = np.where(rng.random(n) < 0.2, rng.integers(4, size=n), y)
     with tempfile.TemporaryDirectory() as folder:
         np.savez(Path(folder) / "rows.npz", x=x, y=y)
-        of_fit = command(["fit", "rows.npz", "--out", "fit", "--json"], folder)
-        lines = [{"case": "pars fit", "rows": n, "features": 8, "input_mb": round(x.nbytes / 1e6, 1), **of_fit}]
+        of_fit = command(["fit", "rows.npz", "--out", "fit", "--json", *flags], folder)
+        epochs = len((Path(folder) / "fit" / "robust" / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
+        about = {"rows": n, "features": 8, "epochs": epochs, "input_mb": round(x.nbytes / 1e6, 1)}
+        lines = [{"case": " ".join(["pars fit", *flags]), **about, **of_fit}]
         of_audit = command(["audit", "fit", "--out", "audit.csv"], folder)
         return [*lines, {"case": "pars audit", "rows": n, "classes": 4, **of_audit}]
 
@@ -153,6 +160,7 @@ def main() -> None:
     parser.add_argument("--classes", type=int, nargs="+", help="score: only these numbers of classes")
     parser.add_argument("--parts", type=int, nargs="+", default=(4, 2, 1), help="score: of the rows, divided by these")
     parser.add_argument("--rows", type=int, nargs="+", help="fit, neighbors: other numbers of rows")
+    parser.add_argument("--no-baseline", action="store_true", help="fit: without plain training")
     options = parser.parse_args()
     if options.case == "score":
         for n, k in SCORES:
@@ -166,8 +174,9 @@ def main() -> None:
         for n in options.rows or ROWS:
             add({"case": "neighbor votes", "rows": n, "features": 64, **child("neighbors", n, 10)}, "neighbors")
     elif options.case == "fit":
+        os.environ["OMP_NUM_THREADS"] = "1"
         for n in options.rows or ROWS:
-            for line in fit(n):
+            for line in fit(n, *(["--no-baseline"] if options.no_baseline else [])):
                 add(line, "fit")
     else:
         for n in PACKS:

@@ -54,6 +54,10 @@ def fit_command(fit: Path) -> list[str]:
         for key, flag in flags.items():
             if job[key] not in (None, 0, "pars"):
                 words += [flag, str(job[key])]
+        network = job.get("network")  # a name, or a dict of settings
+        for key, value in (network if isinstance(network, dict) else {"name": network}).items():
+            if value is not None:
+                words += ["--network" if key == "name" else f"--{key}", str(value)]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"{fit} is damaged ({error!r}): expected a fit with {JOB} and {CONTENT}") from None
     return words

@@ -120,6 +120,11 @@ def test_quotation_marks_in_unquoted_tsv_are_letters(tmp_path: Path) -> None:
     assert table.texts == ['"Idai" hits the coast', 'an "odd" one', '"']
 
 
+def test_an_empty_text_in_a_table_of_one_column_is_a_row_and_a_blank_line_is_none(tmp_path: Path) -> None:
+    path = write_text(tmp_path / "a.csv", 'text\n"miaow"\n\n""\nwoof\n')
+    assert read_table(path, text="text").texts == ["miaow", "", "woof"]
+
+
 def test_long_texts_are_read_and_the_limit_of_csv_stays(tmp_path: Path) -> None:
     before = csv.field_size_limit()
     path = write_text(tmp_path / "a.csv", f"text,y\n{'x' * 200_000},a\nz,b\n")

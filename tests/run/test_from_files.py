@@ -75,6 +75,22 @@ def test_a_table_of_paths_is_the_folder_it_lists(folders: tuple[Path, Path]) -> 
         data.load(DataConfig(name=str(table), image_column="file"))
 
 
+def test_a_run_of_a_table_of_paths_predicts_and_is_evaluated_on_such_a_table(
+    folders: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train, test = (table_of(folder, folder.parent / f"{folder.name}.csv") for folder in folders)
+    columns = DataConfig(name=str(train), image_column="file", label_column="what", side=16)
+    run.train(replace(config(folders), data=columns), tmp_path / "run")
+    assert main(["evaluate", str(tmp_path / "run"), str(test)]) == 0
+    assert "of 9 rows" in capsys.readouterr().out
+    unlabeled = test.with_name("new.csv")
+    unlabeled.write_text("\n".join(line.split(",")[0] for line in test.read_text().splitlines()) + "\n")
+    for table in (test, unlabeled):
+        assert main(["predict", str(tmp_path / "run"), str(table)]) == 0
+    first, second = capsys.readouterr().out.split("row,")[1:]
+    assert first == second
+
+
 def test_a_run_of_a_folder_is_resumed_only_with_the_same_files_and_predicts_folders(
     folders: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -28,8 +28,8 @@ class Column:
     labeled: int | None = None  # keep so many labels; the other rows are unlabeled
 
     @property
-    def runnable(self) -> bool:
-        """Whether there is a loader for the data; Clothing1M's images are not public."""
+    def has_small_scales(self) -> bool:
+        """Whether it is run at scales other than `paper`, and tuned there; Clothing1M's recipe is fine-tuning."""
         return self.data != "clothing1m"
 
 

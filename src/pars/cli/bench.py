@@ -173,7 +173,7 @@ def _tune(args: Sequence[str]) -> int:
     table = bench.table(options.table)
     rows = bench.rows_of(bench.chosen(options.rows, table.rows, "--rows"))
     columns = [bench.COLUMNS[key] for key in bench.chosen(options.cols, table.columns, "--cols")]
-    data = list(dict.fromkeys(column.data for column in columns if column.runnable))
+    data = list(dict.fromkeys(column.data for column in columns if column.has_small_scales))
     cells = bench.trial_cells(options.scale, rows, data, options.trials)
     try:
         return _run(_plan(options, cells, options.out), options.json)

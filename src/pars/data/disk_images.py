@@ -80,7 +80,10 @@ class DiskImages:
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return replace(self, rows=self.rows[index])
-        return self.gather(np.asarray(index, dtype=np.int64))
+        rows = np.asarray(index)
+        if rows.dtype == np.bool_:
+            rows = np.flatnonzero(rows)
+        return self.gather(rows.astype(np.int64)) if rows.ndim else self.gather(rows.astype(np.int64)[None])[0]
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> npt.NDArray[Any]:
         pixels = self.gather(np.arange(len(self)))

@@ -102,7 +102,9 @@ def _source(config: DataConfig) -> Dataset:
                 side=config.side,
                 skip_unreadable=config.skip_unreadable,
             )
-    _refuse(config, IMAGE_OPTIONS, f"{name} has no image files")
+    is_table = name not in NAMES and not path.is_dir() and has_columns(path)
+    hint = "; expected --data.image-column or --data.text-column, too" if is_table else ""
+    _refuse(config, IMAGE_OPTIONS, f"{name} has no image files{hint}")
     match name:
         case "digits":
             return digits()

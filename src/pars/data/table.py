@@ -25,6 +25,7 @@ from pars.data.columns import (
 )
 from pars.data.dataset import UNLABELED, Inputs, Labels
 from pars.data.images import image_folder, listed, unreadable
+from pars.data.pack import is_pack
 from pars.errors import UserError
 from pars.files import expanded
 from pars.missing import is_missing
@@ -220,6 +221,8 @@ def read_columns(path: Path, *, delimiter: str | None = None, encoding: str | No
 
 
 def _without_columns(path: Path, unlabeled: str | None, classes: tuple[str, ...] | None) -> Table:
+    if is_pack(path):
+        raise UserError(f"{path} is a pack, which `pars train` reads; expected the images it was made of")
     if path.is_file() or any(path.glob("*.npy")):
         if unlabeled:
             raise UserError(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ class Predictor:
     model: Classifier | ClassicClassifier
     preprocessor: Preprocessor | None = None
     source: str = "the classifier"
+    image_columns: Mapping[str, Any] = field(default_factory=dict)  # of the table of images that a run learned from
 
     def predict_proba(self, rows: Any) -> Floats:
         """Probabilities [n, K] of rows as `pars.fit` takes them, or of a file of such rows."""
@@ -91,7 +93,7 @@ class Predictor:
         classes = self.model.classes if labels else None
         if not is_raw(source):
             shape = self.model.input_shape
-            side = shape[1] if len(shape) == 3 and self.preprocessor is None else None
+            side = shape[1] if len(shape) == 3 else None
             split = data.load_rows(source, root=root, classes=classes, labels=labels, side=side)
             if self.preprocessor is None or split.inputs.ndim == 2:
                 return InputRows(split.inputs, split.labels)
@@ -111,7 +113,9 @@ class Predictor:
         return InputRows(self.preprocessor.transform(table)[0], table.labels, table.ids if named else None)
 
     def _read_images(self, source: str, classes: tuple[str, ...] | None, columns: dict[str, Any]) -> InputRows:
-        """A folder of images for a run that was trained on such; they stay on disk."""
+        """A folder or table of images for a run that was trained on such; they stay on disk."""
+        if data.has_columns(expanded(source)):
+            columns = {**self.image_columns, **columns}
         if classes is None:
             columns = {**columns, "label": None}
         table = data.read_table(source, classes=classes, **columns)
@@ -152,7 +156,8 @@ def load_predictor(path: Path, *, device: DeviceName = "auto", encoder: EncoderN
             tokenizer=encode.text_tokenizer(config.model.name, model.input_shape[0]),
             read_options={"text": config.data.text_column, "label": config.data.label_column, "unlabeled": ""},
         )
-    return Predictor(model, preprocessor, str(path))
+    columns = {"image": config.data.image_column, "label": config.data.label_column, "unlabeled": ""}
+    return Predictor(model, preprocessor, str(path), columns if config.data.image_column is not None else {})
 
 
 def is_raw(source: str) -> bool:
