@@ -48,10 +48,10 @@ Pixels = npt.NDArray[np.uint8]
 def speed(side: int, batch: int, strong: bool) -> dict[str, float]:
     """Images a second of both, and their ratio."""
     rng = np.random.default_rng(0)
-    # Smooth pictures, not noise: histograms as photographs have them.
+    # Smooth images, not noise: histograms as photographs have them.
     small = torch.from_numpy(rng.integers(0, 256, (batch, 3, 8, 8)).astype(np.float32))
     images = torch.nn.functional.interpolate(small, size=(side, side), mode="bicubic").clamp(0, 255).to(torch.uint8)
-    pictures = list(images.permute(0, 2, 3, 1).contiguous().numpy())
+    arrays = list(images.permute(0, 2, 3, 1).contiguous().numpy())
     config = ViewsConfig(strong="randaugment", pad_mode="reflect")
     views = build_views(config, image=True, shape=(3, side, side), mean=MEAN, std=STD)
     view = views.strong if strong else views.weak
@@ -62,7 +62,7 @@ def speed(side: int, batch: int, strong: bool) -> dict[str, float]:
         views.finish(view.apply(images, params))
 
     def theirs(turn: int) -> None:
-        torch.stack([to_tensor(by_pillow(picture)) for picture in pictures])
+        torch.stack([to_tensor(by_pillow(image)) for image in arrays])
 
     began, times = time.monotonic(), []
     for turn in range(WARM_UP + TURNS):
@@ -95,7 +95,7 @@ def ratios() -> dict[str, Any]:
 
 
 def exactness() -> list[dict[str, Any]]:
-    """Every operation at every level of both published ranges, on random, constant, two-valued and narrow pictures."""
+    """Every operation at every level of both published ranges, on random, constant, two-valued and narrow images."""
     rng = np.random.default_rng(0)
     lines = []
     for ranges, levels in ((fixmatch_amounts, np.arange(11) / 10), (autoaugment_amounts, np.arange(10) / 9)):

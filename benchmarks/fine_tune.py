@@ -2,6 +2,7 @@
 
     python benchmarks/fine_tune.py --root DATA --work FOLDER    # 2 000 CIFAR-10 images at 96 px, 40 % wrong labels
     python benchmarks/fine_tune.py --root DATA --work FOLDER --rows 400 --epochs 2 --rates 0.01
+    python benchmarks/fine_tune.py --root DATA --work FOLDER --model hf:resnet50    # written by keras_resnet50.py
     python benchmarks/fine_tune.py --texts TREC --model hf:FOLDER --work FOLDER --rows 600 --test 500 --epochs 4 \
         --rates 0.001                                           # questions of TREC, 40 % wrong labels
 
@@ -36,7 +37,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=Path, help="folder with cifar-10-batches-py")
     parser.add_argument("--texts", type=Path, help="folder with train.json and test.json of TREC")
-    parser.add_argument("--model", default="lite0", help="network of the texts: hf:FOLDER")
+    parser.add_argument("--model", default="lite0", help="lite0, or hf:FOLDER, as for texts")
     parser.add_argument("--work", type=Path, required=True, help="folder for the rows and the runs")
     parser.add_argument("--rows", type=int, default=2_000)
     parser.add_argument("--test", type=int, default=1_000)
@@ -54,7 +55,7 @@ def main() -> None:
         for method in options.methods:
             flags = (
                 f"train --preset images --method {method} --noise.kind symmetric --noise.rate 0.4 "
-                f"--noise.convention exclusive --model.name lite0 --model.size {options.size} "
+                f"--noise.convention exclusive --model.name {options.model} --model.size {options.size} "
                 f"--train.epochs {options.epochs} --train.batch-size 32 --train.lr {rate} "
                 f"--train.backbone-lr {rate / 5:g} --train.weight-decay 0.001 --train.dynamics-every 0 "
                 f"--train.evaluate-every {options.epochs} --data.holdout 0.1 --json{MORE.get(method, '')}"
@@ -79,7 +80,10 @@ def main() -> None:
         mine = [
             line
             for line in done
-            if line["method"] == method and line["command"].endswith(suffix) and line["rows"] == options.rows
+            if line["method"] == method
+            and line["command"].endswith(suffix)
+            and line["rows"] == options.rows
+            and (options.texts is not None or f"--model.name {options.model} " in line["command"])
         ]
         best = max(mine, key=lambda line: line["holdout_accuracy"]["ema"]["last"])
         print(f"{method}: chosen lr {best['lr']:g}, test {best['test_accuracy']['ema']['last']:.1f} %")

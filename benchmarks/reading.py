@@ -10,7 +10,7 @@ plain   a folder of JPEG files behind torch's DataLoader: one worker opens files
 packed  `pars pack` of the same folder: one process decodes, views are made per batch in the training process
 
 `one view` is what cross-entropy needs, `two views` what PARS and FixMatch do: a weak and a strong view of every image.
-`waiting` is the share of our step in which it waits for decoded pictures. Adds a line to results/reading.jsonl.
+`waiting` is the share of our step in which it waits for decoded images. Adds a line to results/reading.jsonl.
 """
 
 from __future__ import annotations
@@ -58,21 +58,21 @@ class Files(Dataset[tuple[Views, int]]):
 
     def __getitem__(self, row: int) -> tuple[Views, int]:
         path = self.files[row]
-        picture = Image.open(path).convert("RGB")
-        views = [to_tensor(cropped(picture))]
+        image = Image.open(path).convert("RGB")
+        views = [to_tensor(cropped(image))]
         if self.two:
-            views.append(to_tensor(randaugmented(cropped(picture))))
+            views.append(to_tensor(randaugmented(cropped(image))))
         return tuple(views), int(path.parent.name)
 
 
-def cropped(picture: Image.Image) -> Image.Image:
-    left, top = (random.randint(0, length - SIDE) for length in picture.size)
-    picture = picture.crop((left, top, left + SIDE, top + SIDE))
-    return picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if random.random() < 0.5 else picture
+def cropped(image: Image.Image) -> Image.Image:
+    left, top = (random.randint(0, length - SIDE) for length in image.size)
+    image = image.crop((left, top, left + SIDE, top + SIDE))
+    return image.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if random.random() < 0.5 else image
 
 
 def write_photographs(folder: Path, n: int) -> None:
-    """Smooth pictures with some grain, of sizes and bytes like those of photographs at 256 pixels."""
+    """Smooth images with some grain, of sizes and bytes like those of photographs at 256 pixels."""
     rng = np.random.default_rng(0)
     for row in range(n):
         place = folder / str(row % CLASSES)
@@ -116,7 +116,7 @@ def packed(pack: Path, two: bool, waits: list[float]) -> Iterator[float]:
     assert isinstance(images, DiskImages)
     config = ViewsConfig(size=SIDE, pad=0, strong="randaugment")
     views = build_views(config, image=True, shape=images.shape[1:], mean=MEAN, std=STD)
-    rows = DiskRows(DiskImages(images.pictures, images.rows, images.side, workers=1), "cpu")
+    rows = DiskRows(DiskImages(images.store, images.rows, images.side, workers=1), "cpu")
     feed = Feed(rows, torch.from_numpy(dataset.train.labels), views, seed=0, device="cpu")
     step, count, rng = Step(), 0, np.random.default_rng(0)
     order = rng.permutation(len(images))

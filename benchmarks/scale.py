@@ -3,7 +3,7 @@
     python benchmarks/scale.py score                  # audit.score: 1 M x 10, 200 000 x 1 000, 20 000 x 5 000
     python benchmarks/scale.py neighbors              # votes of the nearest neighbors, 64 features
     python benchmarks/scale.py fit                    # pars fit and pars audit on rows of 8 features, to 1 M
-    python benchmarks/scale.py packs                  # training from packs of 20 000 and 200 000 pictures
+    python benchmarks/scale.py packs                  # training from packs of 20 000 and 200 000 images
 
 Peak memory is that of the process (VmHWM) above what it had before its input was made, input included; of `pars`
 commands it is that of the whole process. Time is that of one thread. Adds a line per case to results/scale.jsonl.
@@ -86,25 +86,32 @@ def neighbors(n: int, k: int) -> dict[str, float]:
 def command(args: list[str], folder: str | None = None) -> dict[str, float]:
     """A command of pars in a process that reports its peak."""
     code = (
-        "import sys; from pars.cli.main import main; code = main(sys.argv[1:]); "
-        "print('peak', open('/proc/self/status').read().split('VmHWM:')[1].split()[0], file=sys.stderr); sys.exit(code)"
+        "import sys, time; from pars.cli.main import main; code = main(sys.argv[1:]); "
+        "peak = open('/proc/self/status').read().split('VmHWM:')[1].split()[0]; "
+        "print('peak', peak, time.process_time(), file=sys.stderr); sys.exit(code)"
     )
     began = time.perf_counter()
     done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, cwd=folder, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    seconds = time.perf_counter() - began
-    return {"peak_mb": round(int(done.stderr.rsplit("peak", 1)[1]) * 1024 / 1e6, 1), "seconds": round(seconds, 1)}
+    peak, cpu = done.stderr.rsplit("peak", 1)[1].split()
+    return {
+        "peak_mb": round(int(peak) * 1024 / 1e6, 1),
+        "seconds": round(time.perf_counter() - began, 1),
+        "cpu_seconds": round(float(cpu), 1),
+    }
 
 
-def fit(n: int) -> list[dict[str, Any]]:
+def fit(n: int, *flags: str) -> list[dict[str, Any]]:
     rng = np.random.default_rng(0)
     y = rng.integers(4, size=n)
     x = rng.standard_normal((4, 8)).astype(np.float32)[y] * 2 + rng.standard_normal((n, 8), dtype=np.float32)
     y = np.where(rng.random(n) < 0.2, rng.integers(4, size=n), y)
     with tempfile.TemporaryDirectory() as folder:
         np.savez(Path(folder) / "rows.npz", x=x, y=y)
-        of_fit = command(["fit", "rows.npz", "--out", "fit", "--json"], folder)
-        lines = [{"case": "pars fit", "rows": n, "features": 8, "input_mb": round(x.nbytes / 1e6, 1), **of_fit}]
+        of_fit = command(["fit", "rows.npz", "--out", "fit", "--json", *flags], folder)
+        epochs = len((Path(folder) / "fit" / "robust" / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
+        about = {"rows": n, "features": 8, "epochs": epochs, "input_mb": round(x.nbytes / 1e6, 1)}
+        lines = [{"case": " ".join(["pars fit", *flags]), **about, **of_fit}]
         of_audit = command(["audit", "fit", "--out", "audit.csv"], folder)
         return [*lines, {"case": "pars audit", "rows": n, "classes": 4, **of_audit}]
 
@@ -112,17 +119,17 @@ def fit(n: int) -> list[dict[str, Any]]:
 def packs(n: int) -> dict[str, Any]:
     from PIL import Image
 
-    from pars.data.pack import Picture, write_pack
+    from pars.data.pack import ImageToPack, write_pack
 
     rng = np.random.default_rng(0)
     files = []
-    for _ in range(64):  # many rows, few files: what is in a picture does not matter here
+    for _ in range(64):  # many rows, few files: what is in an image does not matter here
         small = Image.fromarray(rng.integers(0, 255, (4, 4, 3), dtype=np.uint8))
         content = io.BytesIO()
         small.resize((32, 32), Image.Resampling.BICUBIC).save(content, "JPEG")
         files.append(content.getvalue())
     with tempfile.TemporaryDirectory() as folder:
-        rows = (Picture(f"{i}", "abcd"[i % 4], files[i % 64]) for i in range(n))
+        rows = (ImageToPack(f"{i}", "abcd"[i % 4], files[i % 64]) for i in range(n))
         done = write_pack(rows, Path(folder) / "pack", "abcd", side=32)
         flags = "--preset images --method ce --model.width 4 --train.epochs 1 --train.steps-per-epoch 50 --out run"
         line = command(["train", *flags.split(), "--data.name", "pack", "--json"], folder)
@@ -153,6 +160,7 @@ def main() -> None:
     parser.add_argument("--classes", type=int, nargs="+", help="score: only these numbers of classes")
     parser.add_argument("--parts", type=int, nargs="+", default=(4, 2, 1), help="score: of the rows, divided by these")
     parser.add_argument("--rows", type=int, nargs="+", help="fit, neighbors: other numbers of rows")
+    parser.add_argument("--no-baseline", action="store_true", help="fit: without plain training")
     options = parser.parse_args()
     if options.case == "score":
         for n, k in SCORES:
@@ -166,8 +174,9 @@ def main() -> None:
         for n in options.rows or ROWS:
             add({"case": "neighbor votes", "rows": n, "features": 64, **child("neighbors", n, 10)}, "neighbors")
     elif options.case == "fit":
+        os.environ["OMP_NUM_THREADS"] = "1"
         for n in options.rows or ROWS:
-            for line in fit(n):
+            for line in fit(n, *(["--no-baseline"] if options.no_baseline else [])):
                 add(line, "fit")
     else:
         for n in PACKS:

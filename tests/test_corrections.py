@@ -121,7 +121,7 @@ def test_a_labels_file_of_other_data_is_refused_with_its_row(tmp_path: Path, lin
         data.read_checked_labels(file, five_rows().given, CLASSES)
 
 
-def test_pictures_of_a_folder_become_a_table_of_path_and_label(tmp_path: Path) -> None:
+def test_images_of_a_folder_become_a_table_of_path_and_label(tmp_path: Path) -> None:
     for name in ("cat/1.png", "dog/2.png", "dog/3.png"):
         (tmp_path / "photos" / name).parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (4, 4)).save(tmp_path / "photos" / name)

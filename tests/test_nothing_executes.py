@@ -140,7 +140,7 @@ def test_in_the_types_of_a_parquet_file(tmp_path: Path, victim: Path, payload: b
     assert not victim.exists()
 
 
-def test_in_a_picture_that_asks_for_ghostscript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_an_image_that_asks_for_ghostscript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pillow runs `gs` to read PostScript, whatever the file is called."""
     tools = tmp_path / "tools"
     tools.mkdir()

@@ -19,11 +19,11 @@ Pixels = npt.NDArray[np.uint8]
 
 def pillow_weak(pixels: Pixels) -> Image.Image:
     """Flip, pad by reflection, crop: FixMatch's, by Pillow and numpy as its data loader does. pixels [H, W, C]."""
-    picture = Image.fromarray(pixels)
+    image = Image.fromarray(pixels)
     if random.random() < 0.5:
-        picture = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
     pad, (height, width) = len(pixels) // 8, pixels.shape[:2]
-    padded = np.pad(np.asarray(picture), ((pad, pad), (pad, pad), (0, 0)), mode="reflect")
+    padded = np.pad(np.asarray(image), ((pad, pad), (pad, pad), (0, 0)), mode="reflect")
     top, left = random.randint(0, 2 * pad), random.randint(0, 2 * pad)
     return Image.fromarray(padded).crop((left, top, left + width, top + height))
 
@@ -41,21 +41,21 @@ def pillow_strong(pixels: Pixels) -> Image.Image:
     return randaugmented(pillow_weak(pixels))
 
 
-def randaugmented(picture: Image.Image) -> Image.Image:
+def randaugmented(image: Image.Image) -> Image.Image:
     """Two operations each done half of the time, a gray square."""
-    width, height = picture.size
+    width, height = image.size
     for number in random.choices(range(N_RANDAUGMENT), k=2):
         level, sign = random.randint(1, 9), random.choice((-1, 1))
         if random.random() < 0.5:
-            picture = operate(picture, OPERATIONS[number], amounts(height, sign)[number][level])
+            image = operate(image, OPERATIONS[number], amounts(height, sign)[number][level])
     side = height // 2
     left, top = random.randrange(width) - side // 2, random.randrange(height) - side // 2
-    picture = picture.copy()
-    ImageDraw.Draw(picture).rectangle((left, top, left + side - 1, top + side - 1), (127, 127, 127))
-    return picture
+    image = image.copy()
+    ImageDraw.Draw(image).rectangle((left, top, left + side - 1, top + side - 1), (127, 127, 127))
+    return image
 
 
-def to_tensor(picture: Image.Image) -> torch.Tensor:
-    """What a data loader makes of a picture: [C, H, W] in 0..1, then a normalized copy."""
-    pixels = torch.from_numpy(np.array(picture)).permute(2, 0, 1).contiguous().to(torch.float32).div(255)
+def to_tensor(image: Image.Image) -> torch.Tensor:
+    """What a data loader makes of an image: [C, H, W] in 0..1, then a normalized copy."""
+    pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous().to(torch.float32).div(255)
     return pixels.clone().sub_(torch.tensor(MEAN)[:, None, None]).div_(torch.tensor(STD)[:, None, None])

@@ -17,18 +17,18 @@ from pars.losses import class_balance, negative_learning, parse, positive_learni
 from pars.methods.pars import PARS
 
 
-class Pictures(Dataset[tuple[Tensor, ...]]):
+class Images(Dataset[tuple[Tensor, ...]]):
     """What a data loader's worker does for one row."""
 
     def __init__(self, inputs: Pixels, labels: Labels, strong: bool) -> None:
-        self.pictures, self.labels, self.strong = inputs.transpose(0, 2, 3, 1).copy(), labels, strong
+        self.images, self.labels, self.strong = inputs.transpose(0, 2, 3, 1).copy(), labels, strong
 
     def __len__(self) -> int:
-        return len(self.pictures)
+        return len(self.images)
 
     def __getitem__(self, row: int) -> tuple[Tensor, ...]:
-        weak = to_tensor(pillow_weak(self.pictures[row]))
-        strong = to_tensor(pillow_strong(self.pictures[row])) if self.strong else weak
+        weak = to_tensor(pillow_weak(self.images[row]))
+        strong = to_tensor(pillow_strong(self.images[row])) if self.strong else weak
         return weak, strong, torch.tensor(self.labels[row])
 
 
@@ -97,5 +97,5 @@ class Straightforward:
 
 def loader(inputs: Pixels, labels: Labels, batch: int, *, strong: bool) -> DataLoader[tuple[Tensor, ...]]:
     """Rows drawn at random, without end. Two workers: this is written for machines with two cores."""
-    rows = Pictures(inputs, labels, strong)
+    rows = Images(inputs, labels, strong)
     return DataLoader(rows, batch, sampler=RandomSampler(rows, replacement=True, num_samples=10**7), num_workers=2)

@@ -8,6 +8,7 @@ files.json         checksums of the files above (`run_files.check_files`)
 robust/, plain/    two run folders; of a method without a network robust/ holds classic.safetensors
 before/            of a fit with checked labels, perhaps: the same method trained on the labels before the review
 audit/, fit.json   the list of wrong labels; all numbers
+review/            decisions of `pars review`, and the files made of them
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from pars.errors import UserError
 
 JOB, CONTENT, ROWS, AUDIT, RESULT = "job.json", "content.json", "rows.npz", "audit", "fit.json"
-ROBUST, PLAIN, BEFORE = "robust", "plain", "before"
+ROBUST, PLAIN, BEFORE, REVIEW = "robust", "plain", "before", "review"
 
 
 def run_of(path: Path) -> Path:
@@ -53,6 +54,10 @@ def fit_command(fit: Path) -> list[str]:
         for key, flag in flags.items():
             if job[key] not in (None, 0, "pars"):
                 words += [flag, str(job[key])]
+        network = job.get("network")  # a name, or a dict of settings
+        for key, value in (network if isinstance(network, dict) else {"name": network}).items():
+            if value is not None:
+                words += ["--network" if key == "name" else f"--{key}", str(value)]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"{fit} is damaged ({error!r}): expected a fit with {JOB} and {CONTENT}") from None
     return words

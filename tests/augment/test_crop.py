@@ -47,11 +47,11 @@ def test_equals_pillow() -> None:
     out = view.apply(x, params)
     for i in range(len(x)):
         top, left = params["crop"][i].tolist()
-        picture = ImageOps.expand(Image.fromarray(x[i].permute(1, 2, 0).numpy()), 4, 0)
-        picture = picture.crop((left, top, left + 32, top + 32))
+        image = ImageOps.expand(Image.fromarray(x[i].permute(1, 2, 0).numpy()), 4, 0)
+        image = image.crop((left, top, left + 32, top + 32))
         if params["flip"][i]:
-            picture = ImageOps.mirror(picture)
-        assert np.array_equal(out[i].permute(1, 2, 0).numpy(), np.asarray(picture))
+            image = ImageOps.mirror(image)
+        assert np.array_equal(out[i].permute(1, 2, 0).numpy(), np.asarray(image))
 
 
 def test_every_place_and_both_directions_are_equally_likely() -> None:
@@ -105,7 +105,7 @@ def test_boxes_have_the_area_and_shape_asked_for() -> None:
     assert box.max() == 200
 
 
-def test_where_no_box_fits_the_whole_picture_is_taken() -> None:
+def test_where_no_box_fits_the_whole_image_is_taken() -> None:
     view = ResizedCrop(size=4, area=(1.0, 1.0), ratio=(3.0, 4.0))
     assert (view.draw(generator(0, "test"), 5, (3, 30, 30))["box"] == torch.tensor([0, 0, 30, 30])).all()
 

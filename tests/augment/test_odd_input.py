@@ -1,4 +1,4 @@
-"""Images at the edge of what an image is: one pixel, no rows, strips, many channels, more padding than picture."""
+"""Images at the edge of what an image is: one pixel, no rows, strips, many channels, more padding than image."""
 
 from __future__ import annotations
 

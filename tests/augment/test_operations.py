@@ -24,7 +24,7 @@ from pars.augment.operations import (
 SHAPES = [(3, 32, 32), (1, 28, 28), (3, 112, 113), (3, 20, 33), (3, 1, 7), (1, 9, 1), (3, 2, 2), (3, 3, 3)]
 
 
-def pictures(shape: tuple[int, ...]) -> Pixels:
+def images(shape: tuple[int, ...]) -> Pixels:
     """Noise, constants, two values, few values, a gradient, one odd pixel."""
     rng = np.random.default_rng(0)
     odd = np.full(shape, 77, np.uint8)
@@ -65,7 +65,7 @@ def levels(name: str, shape: tuple[int, ...]) -> list[float]:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_each_operation_at_each_level_is_pillows(name: str, shape: tuple[int, ...]) -> None:
-    x = pictures(shape)
+    x = images(shape)
     for amount in levels(name, shape):
         done = apply_operations(
             torch.from_numpy(x),
@@ -88,10 +88,10 @@ def test_programs_of_several_operations_are_pillows_one_after_the_other(data: st
     amount = amounts(op, rng.random((n, k)), rng.choice([-1.0, 1.0], (n, k)), shape, translate=0.4)
     done = apply_operations(torch.from_numpy(x), operation_params(op, amount, shape), 128).numpy()
     for i in range(n):
-        picture = to_pillow(x[i])
+        image = to_pillow(x[i])
         for j in range(k):
-            picture = operate(picture, OPERATIONS[op[i, j]], amount[i, j], fill=128)
-        np.testing.assert_array_equal(done[i], from_pillow(picture))
+            image = operate(image, OPERATIONS[op[i, j]], amount[i, j], fill=128)
+        np.testing.assert_array_equal(done[i], from_pillow(image))
 
 
 def test_blends_are_pillows_for_every_pair_of_gray_levels() -> None:

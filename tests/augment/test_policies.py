@@ -30,10 +30,10 @@ def test_a_whole_strong_view_is_pillows(flavor: Flavor, shape: tuple[int, ...]) 
     done = view.apply(x, params)
     cropped = CROP.apply(x, params).numpy()
     for i in range(50):
-        picture = to_pillow(cropped[i])
+        image = to_pillow(cropped[i])
         for op, amount in zip(params["op"][i].tolist(), params["amount"][i].tolist(), strict=True):
-            picture = operate(picture, OPERATIONS[op], amount)
-        wanted = from_pillow(picture).copy()
+            image = operate(image, OPERATIONS[op], amount)
+        wanted = from_pillow(image).copy()
         top, left, bottom, right = params["cutout"][i].clamp(min=0).tolist()
         wanted[:, top:bottom, left:right] = CUTOUT_GRAY
         np.testing.assert_array_equal(done[i].numpy(), wanted)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pars import RobustClassifier
-from pars.autoconfig.configure import choose, configurations, trial
+from pars.autoconfig.configure import choose, configurations, loss_alone, trial
 from pars.data import Dataset, Split
 from pars.engine import Callback
 from pars.run import RunConfig, TrainingData, load_training_data
@@ -101,7 +101,7 @@ def test_a_trial_takes_a_quarter_of_the_epochs() -> None:
         def epoch(self, line: dict[str, Any]) -> None:
             seen.append(line["epoch"])
 
-    trial(config, "nce+mae", rows_of(dataset), callback=Count())
+    trial(loss_alone(config), "nce+mae", rows_of(dataset), callback=Count())
     assert seen == list(range(1, round(0.25 * config.train.epochs) + 1))
 
 

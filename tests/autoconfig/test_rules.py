@@ -39,7 +39,7 @@ def test_whatever_the_data_the_settings_are_a_configuration(n: int, k: int, shap
     base = run.RunConfig(method=by_name("pars", rules.candidates(shape, k)[-1].setting))
     config = run.overlay(base, rules.settings(shape, class_rows(n, k)))
     assert 16 <= config.train.batch_size <= 128
-    assert 20 <= config.train.epochs <= 200
+    assert (20 if n <= rules.MANY else rules.FEWEST_PASSES) <= config.train.epochs <= 200
     assert 0 <= config.views.dropout_weak <= config.views.dropout_strong <= 0.5
     parse(config.method.robust)  # type: ignore[attr-defined]
 
@@ -69,6 +69,11 @@ def test_a_batch_is_about_a_tenth_of_the_rows() -> None:
 
 def test_images_take_at_least_40_passes() -> None:
     assert train(10_000, shape=(3, 32, 32))["epochs"] == 40
+
+
+def test_beyond_60_000_rows_there_are_fewer_passes_but_not_fewer_than_5() -> None:
+    assert [train(n)["epochs"] for n in (10_000, 60_000, 120_000, 240_000, 1_000_000)] == [20, 20, 10, 5, 5]
+    assert [train(n, shape=(3, 32, 32))["epochs"] for n in (60_000, 120_000, 10**6)] == [40, 20, 5]
 
 
 def test_a_tenth_is_held_out_and_at_least_a_hundred_rows() -> None:

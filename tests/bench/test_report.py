@@ -12,6 +12,7 @@ from scipy import stats
 
 from bench.ledgers import failed, result
 from pars.bench import TABLES, html_page, readme_table, replace_between_marks, results_page
+from pars.bench.choice import choices
 from pars.bench.markdown import BEGIN, END
 from pars.bench.summary import paired_t, summarize, wilcoxon_p
 from pars.errors import UserError
@@ -101,3 +102,22 @@ def test_the_table_of_a_page_is_replaced_between_its_marks_only(ledger: list[dic
     page.write_text("no marks")
     with pytest.raises(UserError, match="results: begin"):
         replace_between_marks(page, "x")
+
+
+def test_what_choosing_by_held_out_labels_would_have_cost(ledger: list[dict[str, Any]]) -> None:
+    # Two seeds; held-out labels prefer the second-best row in the first seed and the best row in the second.
+    values = {"pars": (70.0, 71.0), "sop+": (72.0, 73.0), "joint-optim": (60.0, 60.0), "warmup": (69.0, 70.0)}
+    lines = [result(row, COLUMN, seed, value) for row, own in values.items() for seed, value in enumerate(own)]
+    lines += [result("logistic-regression", COLUMN, seed, 50.0) for seed in range(2)]
+    lines += [result("dividemix", COLUMN, seed, 74.0) for seed in range(2)]
+    by_cell = {line["cell"]: line for line in lines}
+    by_cell[f"features/{COLUMN}/pars/seed-0"]["selected"]["holdout"] = 49.0
+    found = choices(lines, TABLES["table1"], "features")[COLUMN]
+    assert (found.best, found.accuracy) == ("dividemix", 74.0)
+    assert found.chosen == ("pars", "sop+")
+    assert found.always == pytest.approx(74 - 70.5)
+    assert found.few == pytest.approx(74 - (70 + 73) / 2)
+    assert found.every == pytest.approx(74 - (70 + 74) / 2)
+    page = results_page(lines)
+    assert "| CIFAR-10 sym. 50 % | `dividemix` 74.0 | 3.5 | 2.5 | 2.0 | `pars`, `sop+` |" in page
+    assert choices(ledger, TABLES["table1"], "features")[COLUMN].few is None  # one of the few was not run

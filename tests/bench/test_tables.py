@@ -7,14 +7,17 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+from data.clothing import write_clothing1m
 
-from pars.bench import COLUMNS, ROWS, SCALES, TABLES, Cell, Sources, chosen, fingerprint
+from pars import run
+from pars.bench import COLUMNS, ROWS, SCALES, TABLES, Cell, Sources, check_runnable, chosen, fingerprint
 from pars.bench.published import PUBLISHED
 from pars.bench.scales import configuration
 from pars.bench.tuning import own_values
 from pars.classic import CLASSIC
 from pars.errors import UserError
 from pars.methods import REGISTRY, by_name
+from pars.models import ModelConfig
 
 PAPER_ROWS = 14
 ROOT = Path(__file__).parents[2]
@@ -84,13 +87,29 @@ def test_every_cell_of_every_table_has_a_configuration(scale: str) -> None:
         for column in table.columns:
             for row in table.rows:
                 cell = Cell(scale, column, row, 0)
-                if not COLUMNS[column].runnable or ROWS[row].taken_from:
+                if ROWS[row].taken_from or (not COLUMNS[column].has_small_scales and scale != "paper"):
                     continue
                 config = configuration(cell, SOMEWHERE)
                 assert config.data.holdout == SCALES[scale].held_out
                 prints[cell.name] = fingerprint(cell, SOMEWHERE)
     by_seed = fingerprint(Cell(scale, "cifar10-sym-50", "ce", 1), SOMEWHERE)
     assert by_seed != prints[f"{scale}/cifar10-sym-50/ce/seed-0"]
+
+
+def test_clothing1m_is_run_at_full_size_from_the_folder_of_the_data_sets(tmp_path: Path) -> None:
+    write_clothing1m(tmp_path / "clothing1M")
+    here = Sources(root=tmp_path)
+    for row in TABLES["table2"].rows:
+        cell = Cell("paper", "clothing1m", row, 0)
+        assert check_runnable(cell) is None
+        config = configuration(cell, here)
+        assert config.model == run.preset("clothing1m")(config.noise, row).model
+        assert fingerprint(cell, here) == fingerprint(cell, Sources(root=Path("elsewhere")))
+    data = run.load_training_data(replace(config, model=ModelConfig(name="small_cnn"))).data
+    assert data.test is not None
+    assert (data.train.inputs.shape, len(data.test)) == ((70, 3, 256, 256), 14)
+    for scale in ("features", "pixels", "smoke"):
+        assert check_runnable(Cell(scale, "clothing1m", "pars", 0)) == "Clothing1M is run at scale paper only"
 
 
 def test_all_rows_of_a_column_have_the_same_budget() -> None:

@@ -163,7 +163,7 @@ def read_toml(path: Path) -> None:
     run.read_toml(path, run.RunConfig())
 
 
-def read_picture(path: Path) -> None:
+def read_image(path: Path) -> None:
     from pars import data
 
     data.image_file_shape(path)
@@ -199,7 +199,7 @@ KINDS: dict[str, tuple[list[str], Reader]] = {
     "npz": (["t.npz"], read_table),
     "npz data set": (["t.npz"], read_arrays),
     "toml": (["c.toml"], read_toml),
-    "picture": (["p.png", "p.jpg", "p.gif", "p.bmp", "p.tif", "p.webp", "deep.png"], read_picture),
+    "image": (["p.png", "p.jpg", "p.gif", "p.bmp", "p.tif", "p.webp", "deep.png"], read_image),
     "run folder": (["run"], read_run),
     "checkpoint": (["stopped"], resume_run),
 }

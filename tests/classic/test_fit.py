@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli.helpers import one_document, pars, refused
-from estimator.data import Labels, clouds, pictures
+from estimator.data import Labels, clouds, small_images
 from sklearn.base import clone
 
 from pars import RobustClassifier, fit
@@ -137,7 +137,7 @@ def test_in_memory_it_says_that_costs_are_not_compared() -> None:
 
 @every
 def test_images_are_refused_in_one_sentence(name: str) -> None:
-    images, labels = pictures()
+    images, labels = small_images()
     with pytest.raises(UserError, match=f"{name} needs feature vectors, but the rows are images: an encoder"):
         RobustClassifier(name).fit(images, labels)
 

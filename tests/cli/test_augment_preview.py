@@ -22,13 +22,13 @@ def test_a_contact_sheet_of_digits(tmp_path: Path, capsys: pytest.CaptureFixture
     assert [tile["view"] for tile in result["images"][0]] == ["row 0", "weak 1", "weak 2", "strong 1", "strong 2"]
     done = [line for row in result["images"] for tile in row[3:] for line in tile["done"]]
     assert "cutout 4" in done
-    with Image.open(sheet) as picture:
-        width, height = picture.size
+    with Image.open(sheet) as image:
+        width, height = image.size
     assert width > 5 * 96
     assert height > 3 * 96
 
 
-def test_the_picture_itself_and_its_views_are_on_the_sheet(tmp_path: Path) -> None:
+def test_the_image_itself_and_its_views_are_on_the_sheet(tmp_path: Path) -> None:
     red = np.zeros((128, 128, 3), np.uint8)
     red[:, :, 0] = 200
     Image.fromarray(red).save(tmp_path / "red.png")
@@ -48,11 +48,11 @@ def test_the_same_seed_gives_the_same_sheet(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["L", "RGB", "RGBA", "LA", "1", "P", "CMYK"])
 @pytest.mark.parametrize("size", [(1, 1), (1, 300), (40, 30)])
-def test_pictures_of_any_kind_and_size(mode: str, size: tuple[int, int], tmp_path: Path) -> None:
-    Image.new(mode, size).save(tmp_path / "picture.tif")
+def test_images_of_any_kind_and_size(mode: str, size: tuple[int, int], tmp_path: Path) -> None:
+    Image.new(mode, size).save(tmp_path / "image.tif")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert pars("augment-preview", tmp_path / "picture.tif", tmp_path / "sheet.png", "--copies", 2) == 0
+        assert pars("augment-preview", tmp_path / "image.tif", tmp_path / "sheet.png", "--copies", 2) == 0
     with Image.open(tmp_path / "sheet.png") as sheet:
         assert sheet.width > 100
 
@@ -82,7 +82,7 @@ def test_mistakes_write_nothing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "text.jpg").write_text("no picture")
+    (tmp_path / "text.jpg").write_text("no image")
     (tmp_path / "features.npz").symlink_to(features_file)
     assert pars("augment-preview", *args) == 2
     assert words in message(capsys)

@@ -48,7 +48,7 @@ def fitted(pets: Path) -> Path:
     return out
 
 
-def shelf_of_pictures(folder: Path, n: int = 24, **odd: bytes) -> Path:
+def shelf_of_images(folder: Path, n: int = 24, **odd: bytes) -> Path:
     rng = np.random.default_rng(0)
     for row in range(n):
         image = rng.integers(0, 80, (8, 8, 3), dtype=np.uint8)
@@ -180,10 +180,10 @@ def test_rows_to_test_on_in_the_same_file_decide(tmp_path: Path, capsys: pytest.
     assert one_document(capsys.readouterr().out)["clean"]["rows"] == 30
 
 
-def test_what_is_not_read_in_a_folder_of_pictures_is_named(
+def test_what_is_not_read_in_a_folder_of_images_is_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shelf = shelf_of_pictures(tmp_path / "shelf")
+    shelf = shelf_of_images(tmp_path / "shelf")
     (shelf / "above" / "gone.png").symlink_to("nowhere.png")
     os.mkfifo(shelf / "above" / "pipe.png")
     (shelf / "below" / "folder.png").mkdir()
@@ -364,15 +364,15 @@ def test_an_unknown_field_lists_those_that_there_are(tmp_path: Path, capsys: pyt
     assert "--train.epochs INT" in refused(("train", "--train.epoch", "3"), tmp_path, capsys)
 
 
-# Pictures
+# Images
 
 
-def test_all_unreadable_pictures_are_named_at_once_and_can_be_skipped(
+def test_all_unreadable_images_are_named_at_once_and_can_be_skipped(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     whole = io.BytesIO()
     Image.fromarray(np.random.default_rng(0).integers(0, 255, (64, 64, 3), dtype=np.uint8)).save(whole, "PNG")
-    shelf = shelf_of_pictures(tmp_path / "shelf", x1=b"not a picture", x2=whole.getvalue()[:2000], x3=b"")
+    shelf = shelf_of_images(tmp_path / "shelf", x1=b"not an image", x2=whole.getvalue()[:2000], x3=b"")
     command = ("fit", shelf, *FIT, "--out", tmp_path / "out")
     said = refused(command, tmp_path, capsys)
     assert "3 of 27 images cannot be read" in said
@@ -388,10 +388,10 @@ def test_all_unreadable_pictures_are_named_at_once_and_can_be_skipped(
     assert pars("encode", shelf, tmp_path / "x.npz", "--encoder", "pixels", "--skip-unreadable") == 0
 
 
-def test_pictures_named_in_a_table_are_skipped_with_their_rows(
+def test_images_named_in_a_table_are_skipped_with_their_rows(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shelf = shelf_of_pictures(tmp_path / "shelf", x1=b"not a picture")
+    shelf = shelf_of_images(tmp_path / "shelf", x1=b"not an image")
     files = sorted(shelf.rglob("*.png"))
     rows = [(file.relative_to(tmp_path), file.parent.name) for file in files]
     table = write_csv(tmp_path / "t.csv", ["file", "kind"], [("nowhere.png", "above"), *rows, ("no.png", "below")])
@@ -403,7 +403,7 @@ def test_pictures_named_in_a_table_are_skipped_with_their_rows(
     assert min(map(int, ids)) == 1  # the row's number in the table: the first one is left out
 
 
-def test_pictures_of_16_bits_and_of_four_inks_are_read(tmp_path: Path) -> None:
+def test_images_of_16_bits_and_of_four_inks_are_read(tmp_path: Path) -> None:
     from pars.data import image_file_shape, read_image
 
     gray = np.arange(0, 65536, 256, dtype=np.uint16).reshape(16, 16)
@@ -422,10 +422,10 @@ def test_pictures_of_16_bits_and_of_four_inks_are_read(tmp_path: Path) -> None:
 
 
 def test_pixels_that_are_no_intensities_are_refused(tmp_path: Path) -> None:
-    from pars.data import UnreadablePicture, read_image
+    from pars.data import UnreadableImage, read_image
 
     Image.fromarray(np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8)).save(tmp_path / "f.tif")
-    with pytest.raises(UnreadablePicture, match="pixels from -1 to 1, expected 8 or 16 bits"):
+    with pytest.raises(UnreadableImage, match="pixels from -1 to 1, expected 8 or 16 bits"):
         read_image(tmp_path / "f.tif")
 
 

@@ -60,9 +60,7 @@ def test_texts_are_encoded_trained_on_and_predicted_with_the_saved_encoder(
     assert [row["label"] for row in one_document(capsys.readouterr().out)] == list(SAID)
 
 
-def test_a_folder_of_pictures_and_a_published_set_are_encoded(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_of_images_and_a_published_set_are_encoded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for at, name in enumerate(("cat/a.png", "cat/b.png", "dog/c.png")):
         path = tmp_path / "in" / name
         path.parent.mkdir(parents=True, exist_ok=True)

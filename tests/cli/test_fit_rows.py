@@ -1,4 +1,4 @@
-"""`pars fit` on texts, pictures and tables with texts; then `pars predict`, `evaluate` and `audit` on raw rows."""
+"""`pars fit` on texts, images and tables with texts; then `pars predict`, `evaluate` and `audit` on raw rows."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for row in range(40):
         image = rng.integers(0, 80, (8 + row % 3, 8, 3), dtype=np.uint8)
         image[4 * (row % 2) :][:4] += 150
-        file = folder / "pictures" / ["above", "below"][row % 2] / f"{row}.png"
+        file = folder / "images" / ["above", "below"][row % 2] / f"{row}.png"
         file.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(image).save(file)
     return folder
@@ -60,8 +60,8 @@ def texts(desk: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def pictures(desk: Path) -> Path:
-    assert pars("fit", desk / "pictures", "--method", "ce", "--out", desk / "seen") == 0
+def images(desk: Path) -> Path:
+    assert pars("fit", desk / "images", "--method", "ce", "--out", desk / "seen") == 0
     return desk / "seen"
 
 
@@ -125,18 +125,18 @@ def test_the_list_of_wrong_labels_shows_texts_and_names(texts: Path, desk: Path,
     assert "please" in capsys.readouterr().out
 
 
-def test_small_pictures_are_trained_on_from_their_pixels(
-    pictures: Path, desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_small_images_are_trained_on_from_their_pixels(
+    images: Path, desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert np.load(pictures / "rows.npz")["x"].shape == (40, 3, 9, 8)
-    found = predicted(capsys, pictures, desk / "pictures")
+    assert np.load(images / "rows.npz")["x"].shape == (40, 3, 9, 8)
+    found = predicted(capsys, images, desk / "images")
     assert [line["id"] for line in found][:2] == ["above/0.png", "above/10.png"]
     assert np.mean([line["id"].startswith(line["label"]) for line in found]) > 0.95
-    assert pars("audit", pictures, "--format", "fiftyone", "--top", "2", "--out", tmp_path) == 0
+    assert pars("audit", images, "--format", "fiftyone", "--top", "2", "--out", tmp_path) == 0
     for sample in json.loads((tmp_path / "fiftyone.json").read_text())["samples"]:
         assert Path(sample["filepath"]).is_file()
-    (tmp_path / "list.csv").write_text(f"file\n{desk / 'pictures' / 'below' / '1.png'}\n")
-    assert "has columns, expected images" in refused(("predict", pictures, tmp_path / "list.csv"), tmp_path, capsys)
+    (tmp_path / "list.csv").write_text(f"file\n{desk / 'images' / 'below' / '1.png'}\n")
+    assert "has columns, expected images" in refused(("predict", images, tmp_path / "list.csv"), tmp_path, capsys)
 
 
 def test_texts_among_the_columns_of_a_table_are_learned_from(
@@ -171,10 +171,10 @@ def test_a_table_that_cannot_be_predicted_is_named(
 
 
 def test_rows_of_another_kind_and_other_encoders_are_refused(
-    texts: Path, pictures: Path, desk: Path, capsys: pytest.CaptureFixture[str]
+    texts: Path, images: Path, desk: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for args, words in (
-        ((texts, desk / "pictures"), "pictures has images, expected texts as in training"),
+        ((texts, desk / "images"), "images has images, expected texts as in training"),
         (
             (texts, desk / "new.csv", "--encoder", "minilm"),
             "contains the encoder tfidf, so minilm cannot read the rows",
@@ -209,7 +209,7 @@ def test_a_fit_that_cannot_be_leaves_nothing(
     assert words in refused(args, tmp_path, capsys)
 
 
-def test_a_broken_picture_is_named_and_once_mended_the_folder_can_be_used(
+def test_a_broken_image_is_named_and_once_mended_the_folder_can_be_used(
     desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("a", "b"):

@@ -81,6 +81,15 @@ def test_a_wrong_flag_is_one_line(args: list[str], words: str, capsys: pytest.Ca
     assert err.count("\n") == 1
 
 
+def test_a_command_that_several_processes_would_all_do_is_refused_under_torchrun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "0")
+    said = refused(("fit", "rows.npz", "--out", tmp_path / "fit"), tmp_path, capsys)
+    assert "pars fit: it runs in one process, without torchrun" in said
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is CUDA here")
 def test_cuda_where_there_is_none(
     features_run: Path, features_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

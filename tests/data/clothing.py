@@ -1,4 +1,4 @@
-"""A stand-in for Clothing1M: a few pictures in exactly its layout, of CIFAR-10 if that is there, else made up."""
+"""A stand-in for Clothing1M: a few images in exactly its layout, of CIFAR-10 if that is there, else made up."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CLASSES = (
 def write_clothing1m(root: Path, *, train: int = 56, validation: int = 14, test: int = 14, side: int = 300) -> Path:
     """Write key files, label files, class names and photographs; a third of the noisy labels are wrong."""
     n = train + validation + test
-    pixels, right = _pictures(n)
+    pixels, right = _images(n)
     noisy = np.where(np.arange(n) % 3 == 0, (right + 1) % len(CLASSES), right)
     keys = [f"images/{i % 10}/{i % 7:02d}/{i},{i}.jpg" for i in range(n)]
     for i, key in enumerate(keys):
@@ -57,7 +57,7 @@ def write_clothing1m(root: Path, *, train: int = 56, validation: int = 14, test:
     return root
 
 
-def _pictures(n: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+def _images(n: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
     try:
         found = data.cifar10(data.data_root(), download=False).train
         pixels = np.asarray(found.inputs[:n], dtype=np.uint8).transpose(0, 2, 3, 1)

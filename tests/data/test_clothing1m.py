@@ -46,7 +46,7 @@ def test_a_pack_of_it_is_the_same_data(root: Path, tmp_path: Path) -> None:
         assert theirs is not None
         np.testing.assert_array_equal(ours.labels, theirs.labels)
         difference = np.asarray(ours.inputs).astype(float) - np.asarray(theirs.inputs)
-        assert np.abs(difference).mean() < 8  # a pack's pictures are compressed once more
+        assert np.abs(difference).mean() < 8  # a pack's images are compressed once more
     assert first.train.checked is not None
     np.testing.assert_array_equal(first.train.checked, second.train.checked)
 

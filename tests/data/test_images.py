@@ -1,4 +1,4 @@
-"""Pixels of picture files."""
+"""Pixels of image files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_pixels_are_channels_first_and_gray_stays_gray(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read_image(tmp_path / "gray.png", color=True), np.stack([pixels[:, :, 0]] * 3))
 
 
-def test_a_picture_is_turned_as_its_note_says(tmp_path: Path) -> None:
+def test_an_image_is_turned_as_its_note_says(tmp_path: Path) -> None:
     pixels = np.zeros((4, 6, 3), np.uint8)
     pixels[0, 0] = 255
     note = Image.Exif()
@@ -39,8 +39,8 @@ def test_the_middle_square_is_taken(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read_image(tmp_path / "a.png", size=4), np.full((3, 4, 4), 200))
 
 
-def test_what_is_no_picture_is_named_with_its_row(tmp_path: Path) -> None:
-    (tmp_path / "a.png").write_bytes(b"no picture")
+def test_what_is_no_image_is_named_with_its_row(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"no image")
     with pytest.raises(UserError, match=r"t\.csv: row 3: .*a\.png cannot be read as an image"):
         read_image(tmp_path / "a.png", where="t.csv: row 3")
     Image.new("RGB", (64, 64)).save(tmp_path / "cut.jpg")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pars.data.pack import Picture, open_pack, write_pack
+from pars.data.pack import ImageToPack, open_pack, write_pack
 from pars.errors import UserError
 
 
@@ -20,15 +20,17 @@ def photo(path: Path, size: tuple[int, int] = (40, 30), seed: int = 0, **options
     return path
 
 
-def pictures(folder: Path, n: int = 5) -> list[Picture]:
+def images(folder: Path, n: int = 5) -> list[ImageToPack]:
     return [
-        Picture(f"p{i}", "ab"[i % 2] if i else None, photo(folder / f"{i}.jpg", seed=i), "test" if i == 4 else "train")
+        ImageToPack(
+            f"p{i}", "ab"[i % 2] if i else None, photo(folder / f"{i}.jpg", seed=i), "test" if i == 4 else "train"
+        )
         for i in range(n)
     ]
 
 
 def test_small_jpegs_are_copied_byte_for_byte_and_read_at_random(tmp_path: Path) -> None:
-    rows = pictures(tmp_path)
+    rows = images(tmp_path)
     done = write_pack(rows, tmp_path / "pack", ["a", "b"], side=256)
     pack = open_pack(tmp_path / "pack")
     for row in (3, 0, 4, 1):
@@ -44,7 +46,7 @@ def test_small_jpegs_are_copied_byte_for_byte_and_read_at_random(tmp_path: Path)
     pack.verify()
 
 
-def test_large_and_turned_pictures_are_shrunk_and_turned_as_pillow_does(tmp_path: Path) -> None:
+def test_large_and_turned_images_are_shrunk_and_turned_as_pillow_does(tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # a quarter turn
     turned = photo(tmp_path / "turned.jpg", (80, 60), exif=exif)
@@ -52,7 +54,7 @@ def test_large_and_turned_pictures_are_shrunk_and_turned_as_pillow_does(tmp_path
     smooth = np.stack([2 * across, 3 * down, across + down], axis=2).astype(np.uint8)
     large = tmp_path / "large.png"
     Image.fromarray(smooth).save(large)
-    write_pack([Picture("t", "a", turned), Picture("l", "b", large)], tmp_path / "pack", ["a", "b"], side=30)
+    write_pack([ImageToPack("t", "a", turned), ImageToPack("l", "b", large)], tmp_path / "pack", ["a", "b"], side=30)
     pack = open_pack(tmp_path / "pack")
     sizes = [Image.open(io.BytesIO(pack.read(row))).size for row in range(2)]
     assert sizes == [(30, 40), (45, 30)]
@@ -61,8 +63,8 @@ def test_large_and_turned_pictures_are_shrunk_and_turned_as_pillow_does(tmp_path
     assert np.abs(found - expected).mean() < 2
 
 
-def test_an_unreadable_picture_is_named_or_skipped_and_counted(tmp_path: Path) -> None:
-    rows = pictures(tmp_path)
+def test_an_unreadable_image_is_named_or_skipped_and_counted(tmp_path: Path) -> None:
+    rows = images(tmp_path)
     source = rows[2].source
     assert isinstance(source, Path)
     source.write_bytes(source.read_bytes()[:200])
@@ -75,7 +77,7 @@ def test_an_unreadable_picture_is_named_or_skipped_and_counted(tmp_path: Path) -
 
 
 def test_damage_is_named(tmp_path: Path) -> None:
-    write_pack(pictures(tmp_path), tmp_path / "pack", ["a", "b"])
+    write_pack(images(tmp_path), tmp_path / "pack", ["a", "b"])
     binary = tmp_path / "pack" / "data.bin"
     content = bytearray(binary.read_bytes())
     content[100] ^= 1
@@ -93,16 +95,16 @@ def test_damage_is_named(tmp_path: Path) -> None:
 
 
 def test_a_pack_is_whole_or_not_there(tmp_path: Path) -> None:
-    write_pack(pictures(tmp_path), tmp_path / "pack", ["a", "b"])
+    write_pack(images(tmp_path), tmp_path / "pack", ["a", "b"])
     with pytest.raises(UserError, match="exists already"):
-        write_pack(pictures(tmp_path), tmp_path / "pack", ["a", "b"])
-    with pytest.raises(UserError, match="no picture to pack"):
+        write_pack(images(tmp_path), tmp_path / "pack", ["a", "b"])
+    with pytest.raises(UserError, match="no image to pack"):
         write_pack([], tmp_path / "empty", ["a", "b"])
     assert not list(tmp_path.glob("empty*"))
 
 
-def test_no_program_is_run_for_a_picture(tmp_path: Path) -> None:
-    rows = pictures(tmp_path)
+def test_no_program_is_run_for_an_image(tmp_path: Path) -> None:
+    rows = images(tmp_path)
     source = rows[1].source
     assert isinstance(source, Path)
     source.write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\nshowpage\n")  # Pillow would call Ghostscript

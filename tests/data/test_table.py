@@ -120,6 +120,11 @@ def test_quotation_marks_in_unquoted_tsv_are_letters(tmp_path: Path) -> None:
     assert table.texts == ['"Idai" hits the coast', 'an "odd" one', '"']
 
 
+def test_an_empty_text_in_a_table_of_one_column_is_a_row_and_a_blank_line_is_none(tmp_path: Path) -> None:
+    path = write_text(tmp_path / "a.csv", 'text\n"miaow"\n\n""\nwoof\n')
+    assert read_table(path, text="text").texts == ["miaow", "", "woof"]
+
+
 def test_long_texts_are_read_and_the_limit_of_csv_stays(tmp_path: Path) -> None:
     before = csv.field_size_limit()
     path = write_text(tmp_path / "a.csv", f"text,y\n{'x' * 200_000},a\nz,b\n")
@@ -206,16 +211,16 @@ def test_wrong_encodings_delimiters_and_files_are_named(tmp_path: Path) -> None:
         read_table(write_text(tmp_path / "a.parquet", "PAR1 nonsense"), label="y")
 
 
-def picture(path: Path, gray: int, mode: str = "RGB") -> Path:
+def image(path: Path, gray: int, mode: str = "RGB") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new(mode, (6, 4), gray if mode == "L" else (gray, 0, 0)).save(path)
     return path
 
 
-def test_a_folder_of_pictures_is_labeled_by_its_folders(tmp_path: Path) -> None:
+def test_a_folder_of_images_is_labeled_by_its_folders(tmp_path: Path) -> None:
     for name in ("dog/b.png", "cat/deep/c.JPG", "cat/a.png", "unsorted/d.bmp", ".git/e.png"):
-        picture(tmp_path / name, 9)
-    (tmp_path / "cat" / "notes.txt").write_text("no picture")
+        image(tmp_path / name, 9)
+    (tmp_path / "cat" / "notes.txt").write_text("no image")
     table = read_table(tmp_path, unlabeled="unsorted")
     assert table.kind == "image"
     assert table.classes == ("cat", "dog")
@@ -227,9 +232,9 @@ def test_a_folder_of_pictures_is_labeled_by_its_folders(tmp_path: Path) -> None:
     }
 
 
-def test_loose_pictures_have_no_label(tmp_path: Path) -> None:
-    picture(tmp_path / "b.png", 1)
-    picture(tmp_path / "a.png", 1)
+def test_loose_images_have_no_label(tmp_path: Path) -> None:
+    image(tmp_path / "b.png", 1)
+    image(tmp_path / "a.png", 1)
     table = read_table(tmp_path)
     assert (table.ids, table.labels.tolist(), table.classes) == (("a.png", "b.png"), [-1, -1], ())
 
@@ -244,17 +249,17 @@ def test_loose_pictures_have_no_label(tmp_path: Path) -> None:
 )
 def test_a_folder_that_is_laid_out_otherwise_is_refused(names: tuple[str, ...], words: str, tmp_path: Path) -> None:
     for name in names:
-        picture(tmp_path / name, 1)
+        image(tmp_path / name, 1)
     with pytest.raises(UserError, match=words):
         read_table(tmp_path)
 
 
-def test_paths_of_pictures_are_relative_to_their_table(tmp_path: Path) -> None:
-    picture(tmp_path / "img" / "a.png", 1)
+def test_paths_of_images_are_relative_to_their_table(tmp_path: Path) -> None:
+    image(tmp_path / "img" / "a.png", 1)
     path = write_text(tmp_path / "t.csv", "file,y\nimg/a.png,cat\nimg/b.png,dog\n")
     with pytest.raises(UserError, match=r"row 1 \(line 3\), column 'file': there is no file .*b\.png"):
         read_table(path, label="y", image="file")
-    picture(tmp_path / "img" / "b.png", 1)
+    image(tmp_path / "img" / "b.png", 1)
     assert read_table(path, label="y", image="file").images == [tmp_path / "img/a.png", tmp_path / "img/b.png"]
 
 

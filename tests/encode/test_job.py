@@ -43,7 +43,7 @@ def texts(n: int, seed: int = 0) -> Table:
     return read_table(rows, label="y", text="t")
 
 
-def pictures(n: int, seed: int = 0) -> Table:
+def image_table(n: int, seed: int = 0) -> Table:
     images = np.random.default_rng(seed).integers(0, 256, (n, 3, 8, 8), dtype=np.uint8)
     return Table("fake", np.arange(n) % 2, ("a", "b"), tuple(map(str, range(n))), array=images)
 
@@ -60,7 +60,7 @@ class StopAfter:
 
 
 def test_the_file_holds_every_row_and_every_view_of_it(tmp_path: Path) -> None:
-    train, test, pixels = pictures(11), pictures(5, seed=1), encoder("pixels")
+    train, test, pixels = image_table(11), image_table(5, seed=1), encoder("pixels")
     config = ViewsConfig(strong="randaugment")
     assert encode_table(
         train, tmp_path / "f.npz", pixels, test=test, views=CachedViewsConfig(count=2, seed=4, config=config), batch=4
@@ -135,7 +135,13 @@ def work(out: str, to: Connection) -> None:
     slow = encoder(slow_pixels, kind="image")
     encode.job.SAVE_SECONDS = 0.0
     encode_table(
-        pictures(60), Path(out), slow, test=pictures(20, 1), views=CachedViewsConfig(count=1), batch=2, progress=step
+        image_table(60),
+        Path(out),
+        slow,
+        test=image_table(20, 1),
+        views=CachedViewsConfig(count=1),
+        batch=2,
+        progress=step,
     )
 
 
@@ -309,7 +315,7 @@ def test_several_processes_leave_the_bytes_of_one_whoever_stopped_and_resumed(tm
 
 
 def test_views_do_not_depend_on_the_batch() -> None:
-    table = pictures(9)
+    table = image_table(9)
     rows = read_rows(table, 0, 9, 0)
     for kind in ("weak", "strong"):
         whole = make_view(rows, kind, 1, 0, seed=2)
@@ -317,7 +323,7 @@ def test_views_do_not_depend_on_the_batch() -> None:
         np.testing.assert_array_equal(np.concatenate(parts), whole)
 
 
-def test_picture_files_are_read_at_the_encoders_size_and_named_when_broken(tmp_path: Path) -> None:
+def test_image_files_are_read_at_the_encoders_size_and_named_when_broken(tmp_path: Path) -> None:
     for i in range(3):
         path = tmp_path / "in" / ("cat" if i else "dog") / f"{i}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -350,7 +356,7 @@ def test_rows_of_another_kind_and_features_that_are_not_finite_are_refused(tmp_p
 
 
 def test_rows_in_memory_are_those_of_the_file(tmp_path: Path) -> None:
-    train, views = pictures(11), CachedViewsConfig(count=2, seed=4)
+    train, views = image_table(11), CachedViewsConfig(count=2, seed=4)
     x, cached = encode_rows(train, encoder("pixels"), views=views, batch=3)
     encode_table(train, tmp_path / "f.npz", encoder("pixels"), views=views)
     found = np.load(tmp_path / "f.npz")

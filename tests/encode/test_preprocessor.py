@@ -33,7 +33,7 @@ def lengths(texts: list[str]) -> list[list[int]]:
 
 
 def folder_of(path: Path, *sizes: tuple[int, int], mode: str = "RGB") -> Path:
-    """Pictures a/0.png, b/1.png, … of these widths and heights."""
+    """Images a/0.png, b/1.png, … of these widths and heights."""
     rng = np.random.default_rng(0)
     for number, (width, height) in enumerate(sizes):
         file = path / "ab"[number % 2] / f"{number}.png"
@@ -57,7 +57,7 @@ def test_texts_without_an_encoder_get_tfidf_and_that_is_said() -> None:
     assert fit_preprocessor(table, "tfidf").note == ""
 
 
-def test_small_pictures_keep_their_pixels(tmp_path: Path) -> None:
+def test_small_images_keep_their_pixels(tmp_path: Path) -> None:
     table = read_table(folder_of(tmp_path, (12, 8), (12, 8), (12, 8)))
     found = fit_preprocessor(table)
     assert "on the pixels of 3 small images (at 12×8, in color)" in found.note
@@ -67,12 +67,12 @@ def test_small_pictures_keep_their_pixels(tmp_path: Path) -> None:
     assert_array_equal(pixels, np.stack(expected))
 
 
-def test_pictures_of_several_sizes_get_the_middle_one(tmp_path: Path) -> None:
+def test_images_of_several_sizes_get_the_middle_one(tmp_path: Path) -> None:
     table = read_table(folder_of(tmp_path, (12, 8), (64, 64), (14, 10), mode="L"))
     assert fit_preprocessor(table).transform(table)[0].shape == (3, 1, 10, 14)
 
 
-def test_new_pictures_are_brought_to_the_size_and_the_colors_of_training(tmp_path: Path) -> None:
+def test_new_images_are_brought_to_the_size_and_the_colors_of_training(tmp_path: Path) -> None:
     gray = fit_preprocessor(read_table(folder_of(tmp_path / "gray", (6, 6), (6, 6), mode="L")))
     other = read_table(folder_of(tmp_path / "other", (90, 30)))
     assert gray.transform(other)[0].shape == (1, 1, 6, 6)
@@ -80,7 +80,7 @@ def test_new_pictures_are_brought_to_the_size_and_the_colors_of_training(tmp_pat
     assert color.transform(read_table(tmp_path / "gray"))[0].shape == (2, 3 * 32 * 32)
 
 
-def test_one_large_picture_asks_for_an_encoder_and_says_what_to_install(
+def test_one_large_image_asks_for_an_encoder_and_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = read_table(folder_of(tmp_path, (64, 64), (65, 20)))
@@ -119,13 +119,13 @@ def test_a_missing_free_text_is_an_empty_one() -> None:
 @pytest.mark.parametrize("kind", ["text", "columns", "pixels", "images", "array"])
 def test_a_preprocessor_on_disk_and_in_a_pickle_reads_rows_alike(kind: str, tmp_path: Path) -> None:
     frame = {"note": TEXTS, "age": [1.0, 2.0, np.nan, 4.0, 5.0, 6.0]}
-    pictures = folder_of(tmp_path / "pictures", (9, 7), (9, 7))
+    images = folder_of(tmp_path / "images", (9, 7), (9, 7))
     np.savez(tmp_path / "rows.npz", x=np.arange(12.0).reshape(4, 3))
     table, name = {
         "text": (read_table(frame, text="note"), None),
         "columns": (read_table(frame), None),
-        "pixels": (read_table(pictures), None),
-        "images": (read_table(pictures), "pixels"),
+        "pixels": (read_table(images), None),
+        "images": (read_table(images), "pixels"),
         "array": (read_table(tmp_path / "rows.npz"), None),
     }[kind]
     found = fit_preprocessor(table, name)
@@ -207,7 +207,7 @@ def test_views_are_those_of_the_encoder_and_of_nothing_else() -> None:
         columns.check_views(default_cached_views(-1, seed=0))
 
 
-def test_the_shape_of_a_picture_is_known_without_its_pixels(tmp_path: Path) -> None:
+def test_the_shape_of_an_image_is_known_without_its_pixels(tmp_path: Path) -> None:
     note = Image.Exif()
     note[0x0112] = 6  # lies on its side
     Image.new("RGB", (6, 4)).save(tmp_path / "a.png", exif=note)
@@ -217,8 +217,8 @@ def test_the_shape_of_a_picture_is_known_without_its_pixels(tmp_path: Path) -> N
 
 
 def test_a_table_of_paths_is_read_by_the_same_column_and_its_labels_only_if_asked_for(tmp_path: Path) -> None:
-    pictures = folder_of(tmp_path, (5, 5), (5, 5))
-    table = read_table(pictures)
+    images = folder_of(tmp_path, (5, 5), (5, 5))
+    table = read_table(images)
     found = replace(
         fit_preprocessor(table), read_options={"image": "file", "label": "kind", "id": "name", "true": "right"}
     )

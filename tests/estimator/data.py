@@ -22,8 +22,8 @@ def clouds(n: int = 120, *, k: int = 3, d: int = 4, wrong: float = 0.0, seed: in
     return rows, given, true
 
 
-def pictures(n: int = 60, *, color: bool = False, seed: int = 0) -> tuple[npt.NDArray[np.uint8], Labels]:
-    """8×8 pictures that are bright above (class 0) or below (class 1)."""
+def small_images(n: int = 60, *, color: bool = False, seed: int = 0) -> tuple[npt.NDArray[np.uint8], Labels]:
+    """8×8 images that are bright above (class 0) or below (class 1)."""
     rng = np.random.default_rng(seed)
     labels = np.arange(n) % 2
     images = rng.integers(0, 80, (n, 8, 8, 3) if color else (n, 8, 8), dtype=np.uint8)

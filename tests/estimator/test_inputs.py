@@ -10,7 +10,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from estimator.data import QUICK, clouds, pictures
+from estimator.data import QUICK, clouds, small_images
 from pars import PARSClassifier, RobustClassifier
 from pars.errors import UserError
 
@@ -75,7 +75,7 @@ def test_columns_of_huge_and_of_tiny_numbers_are_told_apart_in_float64() -> None
 
 @pytest.mark.parametrize("color", [False, True])
 def test_images_are_read_as_images(color: bool) -> None:
-    images, labels = pictures(color=color)
+    images, labels = small_images(color=color)
     model = PARSClassifier(epochs=6, random_state=0).fit(images, labels)
     assert model.n_features_in_ == images[0].size
     assert type(model.model_.networks[0]).__name__ == "SmallCNN"
@@ -87,7 +87,7 @@ def test_images_are_read_as_images(color: bool) -> None:
 
 
 def test_images_of_other_numbers_are_refused() -> None:
-    images, labels = pictures()
+    images, labels = small_images()
     with pytest.raises(ValueError, match="dim 3"):
         PARSClassifier(**QUICK).fit(images / 255, labels)
 

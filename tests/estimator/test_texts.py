@@ -1,4 +1,4 @@
-"""Texts and picture files as X: read as they are, by the same encoder every time; and the first bad one named."""
+"""Texts and image files as X: read as they are, by the same encoder every time; and the first bad one named."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from estimator.data import QUICK, pictures
+from estimator.data import QUICK, small_images
 from pars import PARSClassifier
 from pars.errors import UserError
 from pars.estimator import EncoderChosenWarning
@@ -48,7 +48,7 @@ def fitted() -> Any:
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], Any]:
     folder = tmp_path_factory.mktemp("files")
-    images, labels = pictures(40)
+    images, labels = small_images(40)
     names = [str(folder / f"{row}.png") for row in range(len(images))]
     for name, image in zip(names, images, strict=True):
         Image.fromarray(image).save(name)
@@ -137,9 +137,9 @@ def test_views_of_texts_are_trained_on() -> None:
     assert not np.array_equal(plain.predict_proba(texts), viewed.predict_proba(texts))
 
 
-def test_small_picture_files_are_read_like_the_array_of_their_pixels(files: tuple[list[str], Any]) -> None:
+def test_small_image_files_are_read_like_the_array_of_their_pixels(files: tuple[list[str], Any]) -> None:
     names, labels = files
-    images = pictures(40)[0]
+    images = small_images(40)[0]
     with pytest.warns(EncoderChosenWarning, match="on the pixels of 40 small images"):
         model = PARSClassifier(**QUICK).fit(names, labels)
     expected = PARSClassifier(**QUICK).fit(images, labels).predict_proba(images)
@@ -152,7 +152,7 @@ def test_small_picture_files_are_read_like_the_array_of_their_pixels(files: tupl
 
 def test_an_encoder_reads_files_and_arrays_of_images_alike(files: tuple[list[str], Any]) -> None:
     names, labels = files
-    color = np.repeat(pictures(40)[0][..., None], 3, axis=3)
+    color = np.repeat(small_images(40)[0][..., None], 3, axis=3)
     by_array = PARSClassifier(encoder="pixels", **QUICK).fit(color, labels)
     assert type(by_array.model_.networks[0]).__name__ == "MLP"
     assert by_array.score(color, labels) == by_array.score(color[::-1], labels[::-1]) > 0.9
@@ -204,16 +204,16 @@ def test_rows_that_make_no_sense_are_named(X: Any, params: dict[str, Any], said:
         PARSClassifier(**QUICK, **params).fit(X, [0, 1, 0])
 
 
-def test_a_text_among_pictures_and_a_broken_picture_are_named(files: tuple[list[str], Any], tmp_path: Path) -> None:
+def test_a_text_among_images_and_a_broken_image_are_named(files: tuple[list[str], Any], tmp_path: Path) -> None:
     names, labels = files
     with pytest.raises(UserError, match=r"X: row 1 is 'a text' \(str\), but row 0 is an image file"):
         PARSClassifier(**QUICK).fit([names[0], "a text"], [0, 1])
-    (tmp_path / "bad.png").write_text("no picture")
+    (tmp_path / "bad.png").write_text("no image")
     with pytest.raises(UserError, match=r"X: row 40: .*bad\.png cannot be read as an image"):
         PARSClassifier(**QUICK).fit([*names, str(tmp_path / "bad.png")], [*labels, 0])
 
 
-def test_names_of_pictures_that_are_not_there_may_be_texts() -> None:
+def test_names_of_images_that_are_not_there_may_be_texts() -> None:
     names = [f"{word}-{row}.jpg" for row in range(10) for word in ("cat", "dog")]
     model = PARSClassifier(**FIT).fit(names, [name[:3] for name in names])
     assert model.predict(["dog-77.jpg"]).tolist() == ["dog"]

@@ -30,7 +30,7 @@ def photos(folder: Path, n: int) -> tuple[list[Path], list[str]]:
 
 
 @needs_timm
-def test_the_estimator_trains_a_network_of_timm_on_picture_files(tmp_path: Path) -> None:
+def test_the_estimator_trains_a_network_of_timm_on_image_files(tmp_path: Path) -> None:
     paths, labels = photos(tmp_path, 24)
     network = {"name": TINY, "weights": "none", "size": 32}
     model = PARSClassifier(network=network, epochs=2, random_state=0).fit(paths, labels)

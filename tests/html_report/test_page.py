@@ -112,11 +112,11 @@ def test_a_table_that_is_gone_leaves_rows_by_number(columns: Path, tmp_path: Pat
     assert "Most suspect rows" in read.text
 
 
-def test_a_run_shows_pictures_and_the_interval_of_its_accuracy(digits: Path, tmp_path: Path) -> None:
+def test_a_run_shows_images_and_the_interval_of_its_accuracy(digits: Path, tmp_path: Path) -> None:
     read = report_of(digits, tmp_path, "--top", "100")
-    pictures = [value for tag, name, value in read.attributes if (tag, name) == ("img", "src")]
-    assert len(pictures) == 100
-    assert all(uri.startswith("data:image/png;base64,") for uri in pictures)
+    images = [value for tag, name, value in read.attributes if (tag, name) == ("img", "src")]
+    assert len(images) == 100
+    assert all(uri.startswith("data:image/png;base64,") for uri in images)
     assert (tmp_path / "report.html").stat().st_size < 3_000_000
     assert "A single run is not compared with plain training" in read.text
     assert "Known wrong labels" in read.text

@@ -18,14 +18,14 @@ def decoded(uri: str) -> Image.Image:
     return Image.open(io.BytesIO(base64.b64decode(body, validate=True)))
 
 
-def test_a_small_picture_keeps_its_pixels() -> None:
+def test_a_small_image_keeps_its_pixels() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (3, 8, 10), dtype=np.uint8)
     uri, pixelated = thumbnail(pixels)
     assert pixelated
     assert np.array_equal(np.asarray(decoded(uri)), pixels.transpose(1, 2, 0))
 
 
-def test_a_large_picture_becomes_small_and_keeps_its_shape() -> None:
+def test_a_large_image_becomes_small_and_keeps_its_shape() -> None:
     uri, pixelated = thumbnail(np.zeros((1, 400, 800), dtype=np.uint8))
     assert decoded(uri).size == (112, 56)
     assert not pixelated
@@ -37,9 +37,9 @@ def test_a_hundred_thumbnails_of_pure_noise_fit_into_three_megabytes() -> None:
     assert sum(len(rows.shown(row).image or "") for row in range(100)) < 2_900_000
 
 
-def test_a_picture_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_an_image_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     broken = tmp_path / "broken.png"
-    broken.write_bytes(b"no picture")
+    broken.write_bytes(b"no image")
     shown = Rows("image", [str(broken), str(tmp_path / "gone.png")])
     assert shown.shown(0).image is None
     assert shown.shown(0).note == "broken.png cannot be read"

@@ -51,7 +51,7 @@ def test_it_trains_on_images(name: str) -> None:
     labels = rng.integers(3, size=48)
     shades = np.array([40, 120, 200])[labels][:, None, None, None]
     inputs = np.clip(shades + 30 * rng.standard_normal((48, 3, 8, 8)), 0, 255).astype(np.uint8)
-    data = Dataset("pictures", Split(inputs, labels, labels), None, ("a", "b", "c"))
+    data = Dataset("images", Split(inputs, labels, labels), None, ("a", "b", "c"))
     method = by_name(name)
     networks = [
         build_model(ModelConfig(name="small_cnn", width=4), (3, 8, 8), 3, seed=index)

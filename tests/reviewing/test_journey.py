@@ -80,8 +80,7 @@ def images(folder: Path, rng: np.random.Generator) -> Case:
 
     digits, labels = load_digits(return_X_y=True)
     chosen = [rng.permutation(np.flatnonzero(labels == digit)) for digit in (3, 8, 9)]
-    pictures = folder / "pictures"
-    pictures.mkdir()
+    (folder / "images").mkdir()
     used = [0, 0, 0]
 
     def rows(n: int) -> tuple[np.ndarray, list[str]]:
@@ -89,7 +88,7 @@ def images(folder: Path, rng: np.random.Generator) -> Case:
         for y in true.tolist():
             at = int(chosen[y][used[y]])
             used[y] += 1
-            name = f"pictures/{at}.png"
+            name = f"images/{at}.png"
             Image.fromarray((digits[at].reshape(8, 8) * 15.9).astype(np.uint8)).save(folder / name)
             names.append(name)
         return true, names

@@ -203,8 +203,8 @@ def test_scripts_write_text_and_never_markup() -> None:
      "/media/" + 5000 * "9", "/api/item/" + 5000 * "9", "/media/%D9%A1",
      "/api/item/-1", "/api/item/100", "/api/item/x", "/api/item/1000000000", "/api/export.exe"],
 )  # fmt: skip
-def test_no_path_comes_from_the_client(pictures: Client, path: str) -> None:
-    assert pictures.raw("GET", path)[0] == 404
+def test_no_path_comes_from_the_client(images: Client, path: str) -> None:
+    assert images.raw("GET", path)[0] == 404
 
 
 def _bomb(path: Path, side: int = 30_000, *, whole: bool = False) -> None:
@@ -219,9 +219,9 @@ def _bomb(path: Path, side: int = 30_000, *, whole: bool = False) -> None:
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """100 picture files: a good one, a bomb, SVG and HTML under other names, a damaged one, a missing one."""
-    folder = tmp_path_factory.mktemp("pictures")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """100 image files: a good one, a bomb, SVG and HTML under other names, a damaged one, a missing one."""
+    folder = tmp_path_factory.mktemp("images")
     names = [f"{row}.png" for row in range(100)]
     for name in names:
         Image.new("RGB", (300, 200), (200, 10, 10)).save(folder / name)
@@ -242,9 +242,9 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 
 @pytest.mark.parametrize("row", [1, 2, 3, 4, 5, 6, 8])
 @pytest.mark.parametrize("size", ["thumb", "full"])
-def test_a_picture_that_cannot_be_shown_is_a_placeholder(pictures: Client, row: int, size: str) -> None:
+def test_an_image_that_cannot_be_shown_is_a_placeholder(images: Client, row: int, size: str) -> None:
     began = time.monotonic()
-    status, headers, body = pictures.raw("GET", f"/media/{row}?s={size}")
+    status, headers, body = images.raw("GET", f"/media/{row}?s={size}")
     assert (status, headers["content-type"]) == (200, "image/png")
     assert Image.open(io.BytesIO(body)).size == (256, 256)
     assert time.monotonic() - began < 10
@@ -263,7 +263,7 @@ def test_too_many_pixels_are_not_decoded_whatever_the_limit_of_pillow(
     assert shown.preview(0).problem == "30000 × 30000 pixels are too many to show"
 
 
-def test_at_most_two_pictures_are_decoded_at_a_time(tmp_path: Path) -> None:
+def test_at_most_two_images_are_decoded_at_a_time(tmp_path: Path) -> None:
     inside, most, lock = [0], [0], threading.Lock()
 
     class SlowPreviews(ImageFilePreviews):
@@ -293,11 +293,11 @@ def test_texts_are_never_sent_as_media(served: tuple[ReviewServer, Client], path
     assert served[1].raw("GET", path)[0] == 404
 
 
-def test_pictures_are_encoded_again(pictures: Client) -> None:
-    _, headers, body = pictures.raw("GET", "/media/7?s=full")
+def test_images_are_encoded_again(images: Client) -> None:
+    _, headers, body = images.raw("GET", "/media/7?s=full")
     assert b"<script>" not in body
     assert Image.open(io.BytesIO(body)).size == (300, 200)
-    assert pictures.raw("GET", "/media/7?s=full", None, {"If-None-Match": headers["etag"]})[0] == 304
+    assert images.raw("GET", "/media/7?s=full", None, {"If-None-Match": headers["etag"]})[0] == 304
 
 
 def test_a_large_body_is_refused(served: tuple[ReviewServer, Client]) -> None:

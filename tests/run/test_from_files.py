@@ -1,4 +1,4 @@
-"""Training from picture files, one by one on disk, is training on the same pixels in memory."""
+"""Training from image files, one by one on disk, is training on the same pixels in memory."""
 
 from __future__ import annotations
 
@@ -75,6 +75,22 @@ def test_a_table_of_paths_is_the_folder_it_lists(folders: tuple[Path, Path]) -> 
         data.load(DataConfig(name=str(table), image_column="file"))
 
 
+def test_a_run_of_a_table_of_paths_predicts_and_is_evaluated_on_such_a_table(
+    folders: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train, test = (table_of(folder, folder.parent / f"{folder.name}.csv") for folder in folders)
+    columns = DataConfig(name=str(train), image_column="file", label_column="what", side=16)
+    run.train(replace(config(folders), data=columns), tmp_path / "run")
+    assert main(["evaluate", str(tmp_path / "run"), str(test)]) == 0
+    assert "of 9 rows" in capsys.readouterr().out
+    unlabeled = test.with_name("new.csv")
+    unlabeled.write_text("\n".join(line.split(",")[0] for line in test.read_text().splitlines()) + "\n")
+    for table in (test, unlabeled):
+        assert main(["predict", str(tmp_path / "run"), str(table)]) == 0
+    first, second = capsys.readouterr().out.split("row,")[1:]
+    assert first == second
+
+
 def test_a_run_of_a_folder_is_resumed_only_with_the_same_files_and_predicts_folders(
     folders: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -90,7 +106,7 @@ def test_a_run_of_a_folder_is_resumed_only_with_the_same_files_and_predicts_fold
         check_data_of(tmp_path / "run", data.load(config((train, folders[1])).data))
 
 
-def test_damaged_and_missing_pictures_are_named_or_left_out_and_counted(
+def test_damaged_and_missing_images_are_named_or_left_out_and_counted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     train = photos(tmp_path / "train", 12, 0)
@@ -104,15 +120,15 @@ def test_damaged_and_missing_pictures_are_named_or_left_out_and_counted(
         data.load(config)
     found = data.load(replace(config, skip_unreadable=True))
     assert len(found.train) == 10
-    assert "2 of 12 pictures cannot be read and are left out" in caplog.text
+    assert "2 of 12 images cannot be read and are left out" in caplog.text
     whole = [path for path in sorted(train.rglob("*.jpg")) if path.name != "4.jpg"]
     expected = np.stack([data.read_image(path, color=True, size=16) for path in whole])
     np.testing.assert_array_equal(np.asarray(found.train.inputs), expected)
 
 
-def test_options_of_pictures_are_refused_where_there_are_none(tmp_path: Path) -> None:
+def test_options_of_images_are_refused_where_there_are_none(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=np.zeros((4, 3), np.float32), y=np.arange(4) % 2)
-    with pytest.raises(UserError, match=r"data.side is 8, but .*a.npz has no picture files"):
+    with pytest.raises(UserError, match=r"data.side is 8, but .*a.npz has no image files"):
         data.load(DataConfig(name=str(tmp_path / "a.npz"), side=8))
-    with pytest.raises(UserError, match=r"data.skip_unreadable is True, but digits has no picture files"):
+    with pytest.raises(UserError, match=r"data.skip_unreadable is True, but digits has no image files"):
         data.load(DataConfig(skip_unreadable=True))

@@ -74,9 +74,11 @@ def test_rows_are_those_that_pillow_decodes(pack: Path) -> None:
 
         from PIL import ImageOps
 
-        picture = Image.open(BytesIO(images.pictures.read(int(images.rows[row])))).convert("RGB")
-        expected = np.asarray(ImageOps.fit(picture, (16, 16), Image.Resampling.BICUBIC)).transpose(2, 0, 1)
+        image = Image.open(BytesIO(images.store.read(int(images.rows[row])))).convert("RGB")
+        expected = np.asarray(ImageOps.fit(image, (16, 16), Image.Resampling.BICUBIC)).transpose(2, 0, 1)
         assert np.array_equal(images[np.array([row])][0], expected)
+        assert np.array_equal(images[row], expected)
+        assert np.array_equal(images[np.arange(len(images)) == row][0], expected)
 
 
 def test_a_run_folder_of_a_pack_is_evaluated_on_it(
@@ -92,14 +94,25 @@ def test_a_run_folder_of_a_pack_is_evaluated_on_it(
         data.load_rows(str(pack), classes=("a", "b", "d"))
 
 
-def test_a_damaged_picture_is_named_by_row_and_file(pack: Path, tmp_path: Path) -> None:
+def test_a_run_from_a_pack_has_a_report_with_its_images(pack: Path, tmp_path: Path) -> None:
+    run.train(config(pack), tmp_path / "run")
+    assert main(["report", str(tmp_path / "run"), str(tmp_path / "run.html")]) == 0
+    assert "data:image/" in (tmp_path / "run.html").read_text(encoding="utf-8")
+
+
+def test_fit_says_that_a_pack_is_read_by_train(pack: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", str(pack), "--out", str(pack.parent / "fit")]) == 2
+    assert "is a pack, which `pars train` reads" in capsys.readouterr().err
+
+
+def test_a_damaged_image_is_named_by_row_and_file(pack: Path, tmp_path: Path) -> None:
     import shutil
 
     broken = tmp_path / "pack"
     shutil.copytree(pack, broken)
     images = data.load(DataConfig(name=str(broken))).train.inputs
     assert isinstance(images, DiskImages)
-    start, stop = images.pictures.offsets[7:9].tolist()
+    start, stop = images.store.offsets[7:9].tolist()
     content = bytearray((broken / "data.bin").read_bytes())
     content[start:stop] = bytes(stop - start)
     (broken / "data.bin").write_bytes(content)

@@ -18,7 +18,8 @@ from pars.data import DataConfig
 from pars.encode import Tokenizer, text_tokenizer
 from pars.engine import TrainConfig
 from pars.errors import UserError
-from pars.methods import by_name
+from pars.fit_folder import fit_command
+from pars.methods import REGISTRY, by_name
 from pars.models import ModelConfig, TextNetwork, build_model
 from pars.noise import NoiseConfig
 from pars.run import RunConfig
@@ -118,9 +119,16 @@ def test_a_run_trains_from_a_table_of_texts_and_predicts_new_ones(
     assert audit.audit_run(tmp_path / "run").n_labeled > 0
 
 
-def test_a_method_that_mixes_rows_is_refused_with_the_reason(folder: Path, table: Path) -> None:
-    with pytest.raises(UserError, match="texts cannot be mixed"):
-        run.train_or_resume(configuration(folder, table, "mixup", epochs=1))
+@pytest.mark.parametrize("method", REGISTRY)
+def test_every_method_trains_on_texts_or_is_refused_before_training(folder: Path, table: Path, method: str) -> None:
+    config = configuration(folder, table, method, batch_size=32, dynamics_every=0)
+    if config.method.mixes_rows:
+        with pytest.raises(UserError, match=r"mixes the inputs of rows \(mixup\), but rows are texts"):
+            run.load_training_data(config)
+        return
+    trainer = run.train_or_resume(config).trainer
+    assert trainer is not None
+    assert len(trainer.history) == 4
 
 
 def test_token_numbers_of_a_file_are_checked_and_need_a_network_of_texts(tmp_path: Path) -> None:
@@ -155,9 +163,13 @@ def test_fit_and_estimator_train_a_text_network_and_predict_texts(folder: Path, 
     result, again = (pars.fit(table, "animal", **how) for _ in range(2))
     assert again.predict(texts).tolist() == result.predict(texts).tolist()
     assert main(["predict", str(tmp_path / "fit"), str(table), "--out", str(tmp_path / "found.csv")]) == 0
+    assert fit_command(tmp_path / "fit")[-2:] == ["--network", f"hf:{folder}"]
     estimator = pars.RobustClassifier("ce", network={"name": f"hf:{folder}", "size": 8, "frozen": True}, epochs=2)
     estimator.fit(texts, labels)
-    assert estimator.predict(texts[:3]).shape == (3,)
+    assert estimator.predict(["", "miaow " * 10_000, "\ud800 woof"]).shape == (3,)
+    for bad in (["miaow", None], ["miaow", 5], np.zeros((2, 3)), [b"miaow", b"woof"]):
+        with pytest.raises(UserError, match=r"expected (a text|texts as in fit)"):
+            estimator.predict(bad)
     assert len(estimator.audit(texts)) == len(texts)
 
 
@@ -168,6 +180,15 @@ def test_what_cannot_be_is_refused(folder: Path, table: Path, tmp_path: Path) ->
         data.load(DataConfig(name=str(table), text_column="says"), tokenize=lambda texts: Tokenizer(None, 1))
     with pytest.raises(UserError, match="at most 32 tokens, size is 64"):
         text_tokenizer(f"hf:{folder}", 64)
+    for size in (0, -4, "big"):
+        with pytest.raises(UserError, match=f"size is {size!r}, expected a number of tokens above 0"):
+            text_tokenizer(f"hf:{folder}", size)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=f"X: rows are numbers, but hf:{folder} is a network of texts or images"):
+        pars.RobustClassifier("ce", network=f"hf:{folder}").fit(np.eye(40), ["cat", "dog"] * 20)
+    with pytest.raises(UserError, match="all 2 texts become the same 2 tokens"):
+        text_tokenizer(f"hf:{folder}", 2).fitted(["miaow the", "woof"])
+    with pytest.raises(UserError, match=r"no image files; expected --data\.image-column or --data\.text-column"):
+        data.load(DataConfig(name=str(table), label_column="animal"))
     with pytest.raises(UserError, match="a text network is hf:NAME"):
         pars.fit(["miaow", "woof"] * 9, ["cat", "dog"] * 9, network="timm:resnet18")
     with pytest.raises(UserError, match="needs images"):

@@ -77,7 +77,7 @@ def configurations(
                 select = "best-stage" if len(stages) > 1 else "best-epoch"
             config = replace(config, train=replace(config.train, select=select))
         if config not in found.values():
-            found[candidate.name if _loss(config) == candidate.setting.robust else config.model.name] = config
+            found[candidate.name if robust_loss(config) == candidate.setting.robust else config.model.name] = config
     return found
 
 
@@ -118,16 +118,31 @@ def choose(
     judged = training.held_out & ~training.judging & (training.data.train.labels >= 0)
     if len(configs) == 1 or not judged.any():
         return last, {}
-    met = {name: trial(config, name, training, network, progress()) for name, config in configs.items()}
-    agreement = {name: 100 * float(found.double().mean()) for name, found in met.items()}
-    best = met[max(agreement, key=agreement.__getitem__)]
-    chosen = next(name for name, found in met.items() if not prefers_earlier(best, found, "best-stage"))
+    met = {name: trial(loss_alone(config), name, training, network, progress()) for name, config in configs.items()}
+    chosen, agreement = preferred(met)
     return configs[chosen], agreement
 
 
-def _loss(config: RunConfig) -> str:
-    """The loss of a trial: the method's robust loss; of a method without one cross-entropy."""
+def preferred(met: Mapping[str, torch.Tensor]) -> tuple[str, dict[str, float]]:
+    """The name chosen of trials, in order of preference, and the agreement (%) of each.
+
+    met: whether each held-out label is predicted [m]. The first is chosen that the best is not clearly better than.
+    """
+    agreement = {name: 100 * float(found.double().mean()) for name, found in met.items()}
+    best = met[max(agreement, key=agreement.__getitem__)]
+    return next(name for name, found in met.items() if not prefers_earlier(best, found, "best-stage")), agreement
+
+
+def robust_loss(config: RunConfig) -> str:
+    """The method's robust loss; of a method without one cross-entropy."""
     return str(getattr(config.method, "robust", None) or getattr(config.method, "loss", None) or "ce")
+
+
+def loss_alone(config: RunConfig) -> RunConfig:
+    """The configuration for a trial of a loss: a short run with nothing else."""
+    epochs = max(1, round(SHARE * config.train.epochs))
+    train = replace(config.train, epochs=epochs, evaluate_every=epochs, select="best-epoch", dynamics_every=0)
+    return replace(config, method=Supervised(loss=robust_loss(config)), train=train)
 
 
 def trial(
@@ -137,20 +152,21 @@ def trial(
     network: NetworkFactory | None = None,
     callback: Callback | None = None,
 ) -> torch.Tensor:
-    """Train a short run with nothing but the loss: whether its averaged weights predict each held-out label [m]."""
-    epochs = max(1, round(SHARE * config.train.epochs))
-    train = replace(config.train, epochs=epochs, evaluate_every=epochs, select="best-epoch", dynamics_every=0)
-    rows = training.data
+    """Train a run that selects a checkpoint: whether its averaged weights predict each held-out label [m]."""
+    rows, shape = training.data, training.data.train.inputs.shape[1:]
+    networks = None
+    if network is not None:
+        networks = [network(shape, rows.n_classes) for _ in range(config.method.networks)]
     trained = run.train_or_resume(
-        replace(config, method=Supervised(loss=_loss(config)), train=train),
+        config,
         dataset=training,
-        networks=None if network is None else [network(rows.train.inputs.shape[1:], rows.n_classes)],
+        networks=networks,
         callback=callback,
         title=f"trial of {name}",
     )
     trainer = trained.trainer
     assert trainer is not None
-    assert trainer.selected is not None  # the last epoch: no other is evaluated
+    assert trainer.selected is not None
     return trainer.selected.correct
 
 

@@ -17,6 +17,7 @@ Changes = dict[str, dict[str, Any]]
 FEW_CLASSES = 20
 LINEAR_WEIGHT_DECAY = 0.02  # of a linear classifier of features
 LEAST_NOISE = 0.02  # of a standard deviation: up to this it is left out, for it costs a tenth of a fit with 1 280
+MANY, FEWEST_PASSES = 60_000, 5  # rows beyond which a network passes over them less often, and then at least so often
 MOST_UNEVEN = 2.5  # the commonest class over the rarest, as given, where classes may be equally common
 
 
@@ -51,10 +52,11 @@ def settings(shape: tuple[int, ...], class_rows: Sequence[int], method: str = "p
     # A tenth of the rows, as a power of two from 16 to 128.
     batch_size = 1 << min(7, max(4, round(math.log2(max(1, n / 10)))))
     # About 16·√n steps, or n where that is more, up to 1 200; more for more than 10 classes. At least 20 passes over
-    # the rows (images: 40), and at most 200.
+    # the rows (images: 40), and at most 200. Beyond MANY rows, fewer passes: as many rows in all, but 5 passes or more.
     rows = max(2, n)
     steps = max(16 * math.sqrt(rows), min(rows, 1200)) * math.sqrt(max(1.0, len(class_rows) / 10))
-    epochs = min(200, max(40 if is_image else 20, round(steps / math.ceil(rows / batch_size))))
+    least = max(FEWEST_PASSES, round((40 if is_image else 20) * min(1.0, MANY / rows)))
+    epochs = min(200, max(least, round(steps / math.ceil(rows / batch_size))))
 
     # PARS draws the mean prediction towards equal shares of classes, as in the paper, unless the given labels are more
     # uneven than wrong ones can make them: where 40 % of a class are named as another, equal classes become 0.6 : 1.4.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 
+from pars.bench.choice import FEW, Choice, choices
 from pars.bench.ledger import Line
 from pars.bench.scales import SCALES
 from pars.bench.summary import (
@@ -70,6 +72,11 @@ def _table_sections(lines: Sequence[Line], table: Table, scale: str) -> Iterator
     yield ""
     yield from difference_table(found)
     yield ""
+    if chosen := choices(lines, table, scale):
+        yield "### What held-out given labels would have chosen"
+        yield ""
+        yield from choice_table(chosen)
+        yield ""
     for metric, title in (("balanced", "Balanced accuracy"), ("worst_class", "Recall of the worst class")):
         yield f"### {title} at {NUMBERS[selected]}"
         yield ""
@@ -143,6 +150,24 @@ def _difference(values: Sequence[float]) -> str:
         return NOT_RUN
     p = paired_t(values)
     return f"{sum(values) / len(values):+.1f}" + ("*" if p is not None and p < 0.05 else "")
+
+
+def choice_table(chosen: Mapping[str, Choice]) -> Iterator[str]:
+    """Points lost to the best row of each column: by always taking PARS, by choosing from a few rows, from all."""
+    titles = ["column", "best row", f"always `{REFERENCE}`", f"the best of {len(FEW)}", "the best of all", "chosen"]
+    yield f"Points of accuracy lost to the column's best row. The {len(FEW)}: {', '.join(f'`{row}`' for row in FEW)}."
+    yield ""
+    yield _line(titles)
+    yield _line(["---"] * len(titles))
+    for column, found in chosen.items():
+        lost = [NOT_RUN if value is None else f"{value:.1f}" for value in (found.always, found.few, found.every)]
+        names = ", ".join(f"`{row}`" for row in found.chosen)
+        yield _line([COLUMNS[column].title, f"`{found.best}` {found.accuracy:.1f}", *lost, names])
+    means = []
+    for name in ("always", "few", "every"):
+        known = [value for found in chosen.values() if (value := getattr(found, name)) is not None]
+        means.append(f"{fmean(known):.2f}" if known else NOT_RUN)
+    yield _line(["mean", "", *means, ""])
 
 
 def cost_table(lines: Sequence[Line], table: Table, scale: str) -> Iterator[str]:

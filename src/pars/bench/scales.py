@@ -18,7 +18,7 @@ from typing import Any
 from pars import run
 from pars.bench.tables import COLUMNS, ROWS, Column, Row
 from pars.classic import CLASSIC
-from pars.data import DataConfig
+from pars.data import DataConfig, data_root
 from pars.errors import UserError
 from pars.files import expanded
 from pars.noise import NoiseConfig
@@ -87,6 +87,7 @@ SCALES: dict[str, Scale] = {
     )
 }
 _NOTHING = object()  # equal to no value
+CLOTHING1M = "clothing1M"  # in the folder of the data sets: its published layout, or a pack of it
 FEW_LABELS = 100  # of smoke, where the paper has 4 000 or 10 000
 ADDED: Mapping[str, Mapping[str, Any]] = {
     "data": {
@@ -158,7 +159,8 @@ def configuration(cell: Cell, where: Sources) -> run.RunConfig:
     scale, column, row = SCALES[cell.scale], COLUMNS[cell.column], ROWS[cell.row]
     budget = scale.budget.get(column.data, 0.0) * cell.settings.get("length", 1.0)
     network = "ce" if row.method in CLASSIC else row.method
-    config = replace(_recipe(scale, column, network, budget), data=_data(scale, column, where), seed=cell.seed)
+    recipe = _recipe(scale, column, network, budget)
+    config = replace(recipe, data=replace(_data(scale, column, where), side=recipe.data.side), seed=cell.seed)
     train: dict[str, Any] = {"dynamics_every": 0}  # no label is audited
     if scale.held_out:
         train["select"] = "best-epoch"
@@ -192,6 +194,8 @@ def _data(scale: Scale, column: Column, where: Sources) -> DataConfig:
         name, labeled = str(_of(where, "cifar10", column)), labeled and FEW_LABELS
     elif scale.name == "features":
         name = str(_of(where, column.data, column))
+    elif column.data == "clothing1m":
+        name = str(data_root(None if where.root is None else str(where.root)) / CLOTHING1M)
     return DataConfig(
         name=name,
         root=None if where.root is None else str(where.root),
@@ -236,8 +240,7 @@ def fingerprint(cell: Cell, where: Sources) -> str:
     """A hash of everything in a cell's configuration that decides its outcome: files by name, folders left out."""
     config = configuration(cell, where)
     data, noise = config.data, config.noise
-    if Path(data.name).suffix:
-        data = replace(data, name=Path(data.name).name)
+    data = replace(data, name=Path(data.name).name)
     config = replace(config, data=replace(data, root=None, download=True), noise=replace(noise, path=_file(noise.path)))
     row = ROWS[cell.row]
     about = {

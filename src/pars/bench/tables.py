@@ -28,8 +28,8 @@ class Column:
     labeled: int | None = None  # keep so many labels; the other rows are unlabeled
 
     @property
-    def runnable(self) -> bool:
-        """Whether there is a loader for the data; Clothing1M's images are not public."""
+    def has_small_scales(self) -> bool:
+        """Whether it is run at scales other than `paper`, and tuned there; Clothing1M's recipe is fine-tuning."""
         return self.data != "clothing1m"
 
 
@@ -237,6 +237,8 @@ def chosen(keys: str | None, of: tuple[str, ...], what: str) -> tuple[str, ...]:
     if keys is None:
         return of
     names = [name.strip() for name in keys.split(",") if name.strip()]
+    if not names:
+        raise UserError(f"{what} is {keys!r}, expected some of {', '.join(of)}; an unset variable in the shell?")
     found: set[str] = set()
     for name in names:
         matching = {name} & set(of) or {key for key in of if key.startswith(f"{name}-")}

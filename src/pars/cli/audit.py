@@ -11,9 +11,13 @@ from pars.classic import is_classic_folder
 from pars.cli.flags import Parser, add_json_flag
 from pars.cli.output import printable, say, show
 from pars.cli.suspects import APPLY_HELP, apply_rule, next_steps, rule
+from pars.corrections import source_of_fit
 from pars.errors import UserError
 from pars.files import expanded
 from pars.fit_folder import ROBUST, fit_command, fit_of, run_of
+
+OUTPUTS = ("audit", "summary", "corrections", "corrected")
+"""How files that are written begin."""
 
 if TYPE_CHECKING:
     from pars.audit import AuditReport, Content
@@ -46,6 +50,9 @@ def command(args: Sequence[str]) -> int:
     report = report_of(options.run, options.neighbors)
     folder = options.out or options.run / "audit"
     fit = fit_of(options.run)
+    source = source_of_fit(options.run)
+    if source is not None and source.path.resolve().parent == folder.resolve() and source.path.stem in OUTPUTS:
+        raise UserError(f"{source.path} has the rows themselves and would be lost; choose another --out")
     made_by = ["pars", "train", "--config", str(options.run / "config.toml")] if fit is None else fit_command(fit)
     for path in audit.write_audit(report, folder, formats, top=options.top, content=content):
         say(f"wrote {path}")

@@ -46,7 +46,7 @@ def command(args: Sequence[str]) -> int:
     check_unmirrored(flags.views)
     if options.out.suffix.lower() != ".png":
         raise UserError(f"{options.out}: the contact sheet is a .png file")
-    check_out(options.out)
+    check_out(options.out, expanded(options.data))
     for name in ("rows", "copies"):
         if getattr(options, name) < 1:
             raise UserError(f"--{name} is {getattr(options, name)}, expected at least 1")

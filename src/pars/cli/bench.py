@@ -173,7 +173,7 @@ def _tune(args: Sequence[str]) -> int:
     table = bench.table(options.table)
     rows = bench.rows_of(bench.chosen(options.rows, table.rows, "--rows"))
     columns = [bench.COLUMNS[key] for key in bench.chosen(options.cols, table.columns, "--cols")]
-    data = list(dict.fromkeys(column.data for column in columns if column.runnable))
+    data = list(dict.fromkeys(column.data for column in columns if column.has_small_scales))
     cells = bench.trial_cells(options.scale, rows, data, options.trials)
     try:
         return _run(_plan(options, cells, options.out), options.json)
@@ -189,6 +189,9 @@ def _report(args: Sequence[str]) -> int:
     from pars.files import write_text
 
     options = report_parser().parse_args(args)
+    for flag, path, suffix in (("--markdown", options.markdown, ".md"), ("--html", options.html, ".html")):
+        if path.suffix.lower() != suffix and (path.is_file() or not path.exists()):
+            raise UserError(f"{flag} is {path}, expected a name that ends in {suffix}")
     lines = bench.read_ledger(options.ledger)
     if not lines:
         raise UserError(f"{options.ledger} has no results; `pars bench TABLE` makes some")

@@ -112,6 +112,8 @@ def tables(options: argparse.Namespace) -> tuple[Table, Table | None]:
     path = expanded(options.data)
     test = None
     if options.data in data.NAMES or data.is_idx_folder(path):
+        if given := [name for name, value in columns.items() if value]:
+            raise UserError(f"--{given[0].replace('_', '-')} means nothing for {options.data}, which has no columns")
         train, test = encode.dataset_tables(options.data, options.root)
     else:
         train = data.read_table(options.data, **columns)

@@ -17,6 +17,7 @@ from pars.engine import Interrupted
 from pars.errors import UserError
 from pars.files import expanded
 from pars.fit_folder import AUDIT
+from pars.method_api import AUTO
 
 if TYPE_CHECKING:
     from pars.fitting import FitSettings
@@ -40,7 +41,8 @@ def add_fit_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--weights", metavar="FILE", help="of --network; or none (default: its pre-trained ones)")
     size = "side in pixels of the images of --network (default: 224), or tokens of a text at most (128)"
     parser.add_argument("--size", type=int, metavar="N", help=size)
-    parser.add_argument("--method", default="pars", metavar="NAME", help="any of `pars methods` (default: pars)")
+    method = "any of `pars methods`, or auto: held-out labels choose of a few (default: pars)"
+    parser.add_argument("--method", default="pars", metavar="NAME", help=method)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     add_json_flag(parser)
@@ -109,7 +111,8 @@ def command(args: Sequence[str]) -> int:
 
 def read(options: argparse.Namespace) -> tuple[Table, FitSettings]:
     """The table that a command names, and how to fit it."""
-    check_known(options.method)
+    if options.method != AUTO:
+        check_known(options.method)
     columns = table_options(options)
     columns["skip_unreadable"] = options.skip_unreadable
     table = fitting.read_rows(options.data, columns.pop("label"), **columns)

@@ -32,6 +32,7 @@ COMMANDS = {
     "augment-preview": "a contact sheet of weak and strong views of some images",
     "completion": "a script that completes commands and flags in bash, zsh or fish",
 }
+SHARED = ("train", "resume", "encode")  # among the processes that torchrun starts; others would do all of it in each
 OUTPUT_FAILED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
@@ -63,6 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             code = 0
         elif args[0] not in COMMANDS:
             raise UserError(f"unknown command {args[0]!r}; there are: {', '.join(COMMANDS)}")
+        elif args[0] not in SHARED and "RANK" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1":
+            raise UserError(f"it runs in one process, without torchrun; several share {', '.join(SHARED)}")
         else:
             # Imported here: `pars --help` must not wait for torch.
             module = importlib.import_module(f"pars.cli.{args[0].replace('-', '_')}")

@@ -10,7 +10,7 @@ from pathlib import Path
 from pars import data
 from pars.cli.flags import Parser, add_json_flag
 from pars.cli.output import say, show
-from pars.data.pack import SIDE, Picture, is_pack, open_pack, write_pack
+from pars.data.pack import SIDE, ImageToPack, is_pack, open_pack, write_pack
 from pars.errors import UserError
 from pars.files import expanded
 
@@ -42,17 +42,17 @@ def command(args: Sequence[str]) -> int:
         return 0
     if options.out is None:
         raise UserError("OUT is missing: the new folder; see pars pack --help")
-    pictures, classes = _pictures(options.source, options.label, options.image, "train")
+    images, classes = _images(options.source, options.label, options.image, "train")
     is_published = data.is_clothing1m(options.source)
     if options.test is not None and is_published:
         raise UserError(f"{options.source} is Clothing1M, which has a test list of its own: leave --test away")
     if options.test is not None:
-        more, test_classes = _pictures(options.test, options.label, options.image, "test")
+        more, test_classes = _images(options.test, options.label, options.image, "test")
         if unknown := sorted(set(test_classes) - set(classes)):
             raise UserError(f"{options.test} has the class {unknown[0]!r}, which {options.source} does not have")
-        pictures = [*pictures, *more] if isinstance(pictures, list) else _chained(pictures, more)
+        images = [*images, *more] if isinstance(images, list) else _chained(images, more)
     done = write_pack(
-        pictures,
+        images,
         options.out,
         classes,
         side=options.side,
@@ -67,16 +67,16 @@ def command(args: Sequence[str]) -> int:
     return 0
 
 
-def _chained(*parts: Iterator[Picture] | list[Picture]) -> Iterator[Picture]:
+def _chained(*parts: Iterator[ImageToPack] | list[ImageToPack]) -> Iterator[ImageToPack]:
     for part in parts:
         yield from part
 
 
-def _pictures(
+def _images(
     source: Path, label: str | None, image: str | None, split: str
-) -> tuple[Iterator[Picture] | list[Picture], tuple[str, ...]]:
+) -> tuple[Iterator[ImageToPack] | list[ImageToPack], tuple[str, ...]]:
     if data.is_clothing1m(source):
-        return data.clothing1m_pictures(source)
+        return data.clothing1m_images(source)
     if source.suffix == ".tar":
         return _from_tar(source, split)
     if is_pack(source):
@@ -86,10 +86,10 @@ def _pictures(
         raise UserError(f"{source} has no images, expected a folder, a .tar, or a table with --image COLUMN")
     names = (*table.classes, None)  # -1 picks the last: unlabeled
     rows = zip(table.images, table.labels.tolist(), strict=True)
-    return [Picture(str(path), names[label_], path, split) for path, label_ in rows], table.classes
+    return [ImageToPack(str(path), names[label_], path, split) for path, label_ in rows], table.classes
 
 
-def _from_tar(source: Path, split: str) -> tuple[Iterator[Picture], tuple[str, ...]]:
+def _from_tar(source: Path, split: str) -> tuple[Iterator[ImageToPack], tuple[str, ...]]:
     """Images class/name.jpg of an archive, in its order; nothing is unpacked to disk."""
     try:
         with tarfile.open(source) as archive:
@@ -103,12 +103,12 @@ def _from_tar(source: Path, split: str) -> tuple[Iterator[Picture], tuple[str, .
     if any(not name for _, name in names) or not names:
         raise UserError(f"{source}: expected images class/name.jpg in it")
 
-    def read() -> Iterator[Picture]:
+    def read() -> Iterator[ImageToPack]:
         with tarfile.open(source) as archive:
             for member in archive:
                 if member.isfile() and member.name.lower().endswith(data.IMAGE_SUFFIXES):
                     opened = archive.extractfile(member)
                     assert opened is not None
-                    yield Picture(member.name, Path(member.name).parent.name, opened.read(), split)
+                    yield ImageToPack(member.name, Path(member.name).parent.name, opened.read(), split)
 
     return read(), tuple(sorted({name for _, name in names}))

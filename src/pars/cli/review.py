@@ -33,6 +33,8 @@ def command(args: Sequence[str]) -> int:
         raise UserError(f"--sample is {options.sample}, expected 1 or more")
     if not 0 <= options.port < 65536:
         raise UserError(f"--port is {options.port}, expected 0 to 65535")
+    if options.table is not None and not options.table.exists():
+        raise UserError(f"--table {options.table} does not exist, expected the table that was trained on")
     from pars import reviewing
 
     folder = options.run / reviewing.FOLDER

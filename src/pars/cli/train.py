@@ -61,7 +61,7 @@ def resolve(
         check_has_epochs(options.method)
 
     def read(noise: NoiseConfig, budget: float = 0.0) -> run.RunConfig:
-        recipe = run.preset(options.preset or "digits", budget)
+        recipe = run.preset("digits" if options.preset is None else options.preset, budget)
         base = recipe(noise, options.method)
         if same_views:
             base = replace(base, views=recipe(noise).views)

@@ -6,7 +6,7 @@ from pars.data.cifar import cifar10, cifar100
 from pars.data.cifar_n import human_labels
 from pars.data.class_labels import check_class_names, label_column
 from pars.data.clothing1m import MEAN, STD, clothing1m, is_clothing1m
-from pars.data.clothing1m import pictures as clothing1m_pictures
+from pars.data.clothing1m import images_to_pack as clothing1m_images
 from pars.data.column_encoder import ColumnEncoder
 from pars.data.columns import Columns, column_texts, frame_columns, is_frame, is_free_text
 from pars.data.config import NAMES, DataConfig, data_root
@@ -32,9 +32,9 @@ from pars.data.digits import digits
 from pars.data.disk_images import DiskImages
 from pars.data.entries import entries, entry_table, kind_of_entries, table_of
 from pars.data.idx import fashion_mnist, idx_folder, is_idx_folder, read_idx
-from pars.data.images import IMAGE_SUFFIXES, UnreadablePicture, all_unreadable, image_file_shape, read_image
+from pars.data.image_files import split_of
+from pars.data.images import IMAGE_SUFFIXES, UnreadableImage, all_unreadable, image_file_shape, read_image
 from pars.data.load import Tokenize, load, load_rows
-from pars.data.picture_files import split_of
 from pars.data.preview import ImagePreview, Preview, Previews, RecordPreview, TextPreview
 from pars.data.subsets import Mask, holdout, labeled_rows, low_resource
 from pars.data.table import TABLES, Table, has_columns, read_columns, read_table
@@ -69,7 +69,7 @@ __all__ = [
     "Table",
     "TextPreview",
     "Tokenize",
-    "UnreadablePicture",
+    "UnreadableImage",
     "all_unreadable",
     "arrays",
     "channel_statistics",
@@ -81,7 +81,7 @@ __all__ = [
     "cifar10",
     "cifar100",
     "clothing1m",
-    "clothing1m_pictures",
+    "clothing1m_images",
     "column_statistics",
     "column_texts",
     "data_root",

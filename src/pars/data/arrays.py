@@ -245,7 +245,8 @@ def read_arrays(path: Path, roles: Collection[str] = tuple(ALIASES)) -> dict[str
     if path.suffix != ".npz":
         raise UserError(
             f"{path}: cannot read {path.suffix or 'a file without suffix'}, expected .npz or a folder of .npy; "
-            "`pars encode` makes one of texts and images"
+            "`pars encode` makes one of texts and images (pars train: or name the column, --data.image-column or "
+            "--data.text-column)"
         )
     return _by_role(read_npz(path, wanted), roles, path)
 

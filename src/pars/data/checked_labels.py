@@ -77,8 +77,8 @@ def read_checked_labels(path: Path, given: Labels, classes: Sequence[str]) -> Ch
     if not path.exists():
         raise UserError(f"{path} does not exist, expected the labels.csv of a review")
     columns = read_delimited(path, delimiter=",")
-    for name in ("row", "label", "source"):
-        columns[name]
+    if missing := [name for name in ("row", "label", "source") if name not in columns]:
+        raise UserError(f"{path} has no column {missing[0]!r}: expected the labels.csv of a review")
     labels, checked = given.copy(), np.full(len(given), UNCHECKED, dtype=np.int8)
     seen = np.zeros(len(given), dtype=bool)
     samples = columns["sample"] if "sample" in columns else [""] * columns.n_rows

@@ -17,8 +17,8 @@ import numpy as np
 
 from pars.data.dataset import TRUSTED, UNCHECKED, Dataset, Inputs, Labels, Split
 from pars.data.disk_images import DiskImages
-from pars.data.pack import Picture
-from pars.data.picture_files import SIDE, picture_files, readable
+from pars.data.image_files import SIDE, image_files, readable
+from pars.data.pack import ImageToPack
 from pars.errors import UserError
 
 CLASSES = "category_names_eng.txt"
@@ -42,7 +42,7 @@ def clothing1m(root: Path, *, side: int | None = None, skip_unreadable: bool = F
 
     def split(names: Sequence[str]) -> Split:
         keys = [key for name in names for key in parts[name][0]]
-        files = picture_files([os.fsencode(key) for key in keys], root, str(root), may_miss=skip_unreadable)
+        files = image_files([os.fsencode(key) for key in keys], root, str(root), may_miss=skip_unreadable)
         labels: Labels = np.concatenate([parts[name][1] for name in names])
         checked = np.repeat([TRUSTED if name == VALIDATION else UNCHECKED for name in names],
                             [len(parts[name][0]) for name in names]).astype(np.int8)  # fmt: skip
@@ -54,13 +54,13 @@ def clothing1m(root: Path, *, side: int | None = None, skip_unreadable: bool = F
     return Dataset("clothing1m", split([TRAIN, VALIDATION]), split([TEST]), classes, MEAN, STD)
 
 
-def pictures(root: Path) -> tuple[list[Picture], tuple[str, ...]]:
+def images_to_pack(root: Path) -> tuple[list[ImageToPack], tuple[str, ...]]:
     """The photographs of all three lists, to be packed."""
     classes, parts = read_lists(root)
     found = []
     for name, split in ((TRAIN, "train"), (VALIDATION, "validation"), (TEST, "test")):
         keys, labels = parts[name]
-        found += [Picture(key, classes[label], root / key, split) for key, label in zip(keys, labels, strict=True)]
+        found += [ImageToPack(key, classes[label], root / key, split) for key, label in zip(keys, labels, strict=True)]
     return found, classes
 
 

@@ -203,7 +203,8 @@ def _columns(path: Path, text: str, delimiter: str, quoting: int) -> Columns:
             raise csv.Error(f"cannot be cut into fields: line {line}: {error}") from None
         if record is None:
             break
-        if len(record) < 2 and not any(field.strip() for field in record):
+        # Of one column, "" in quotation marks is a row without a text, not a blank line.
+        if len(record) < 2 and not any(field.strip() for field in record) and not (len(names) == 1 and record == [""]):
             continue
         if not names:  # one without a name, as pandas writes its row numbers, is called by its place
             names = [name.strip() or f"column {at + 1}" for at, name in enumerate(record)]

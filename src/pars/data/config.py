@@ -10,8 +10,8 @@ from pars.errors import UserError
 from pars.files import expanded
 
 NAMES = ("digits", "fashion-mnist", "cifar10", "cifar100")
-PICTURE_OPTIONS = ("test", "image_column", "label_column", "side", "skip_unreadable")
-"""Fields that only pictures on disk have a use for; tables of texts for the labels and the test rows, too."""
+IMAGE_OPTIONS = ("test", "image_column", "label_column", "side", "skip_unreadable")
+"""Fields that only images on disk have a use for; tables of texts for the labels and the test rows, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,22 +20,22 @@ class DataConfig:
 
     name: str = "digits"
     """digits, fashion-mnist, cifar10, cifar100, or a path: an .npz file, a folder of .npy or of idx files, a pack,
-    a folder of pictures class/name.jpg, a table with a column of their paths, or of texts, the folder of Clothing1M."""
+    a folder of images class/name.jpg, a table with a column of their paths, or of texts, the folder of Clothing1M."""
     root: str | None = None
     """Folder that holds published data sets; default: $PARS_DATA, else ~/.cache/pars."""
     test: str | None = None
-    """Folder or table of pictures, table of texts: another one, with right labels, to test on."""
+    """Folder or table of images, table of texts: another one, with right labels, to test on."""
     image_column: str | None = None
-    """Table of pictures: column of their paths, relative to the table."""
+    """Table of images: column of their paths, relative to the table."""
     label_column: str | None = None
-    """Table of pictures or texts: column of their labels."""
+    """Table of images or texts: column of their labels."""
     text_column: str | None = None
     """Table of texts, which the network reads (model.name hf:NAME): their column."""
     side: int | None = None
-    """Pictures on disk: side in pixels of the square that they are resized to cover, and whose middle is taken; by
+    """Images on disk: side in pixels of the square that they are resized to cover, and whose middle is taken; by
     default that of the pack, else 256."""
     skip_unreadable: bool = False
-    """Pictures on disk: decode all of them once, and leave out and count those that cannot be read."""
+    """Images on disk: decode all of them once, and leave out and count those that cannot be read."""
     labeled: int | None = None
     """Keep this many training labels, class-balanced; the other rows become unlabeled."""
     limit: int | None = None

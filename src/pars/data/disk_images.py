@@ -1,6 +1,6 @@
-"""Pictures that stay on disk: an array of images whose rows are read and decoded when they are asked for.
+"""Images that stay on disk: an array whose rows are read and decoded when they are asked for.
 
-The pictures are those of a pack, or files of their own. Decoding runs in worker processes. They get places in a file,
+They are those of a pack, or files of their own. Decoding runs in worker processes, which get places in a file,
 or paths, and return pixels; nothing in them is random, so their number and their timing cannot change a result.
 """
 
@@ -31,20 +31,20 @@ from pars.errors import UserError, one_line
 Pixels = npt.NDArray[np.uint8]
 _KEPT = 8  # batches that are decoded or under way
 _KEPT_BYTES = 256 << 20
-_CHECKED_AT_ONCE = 64  # pictures
-_SAMPLE = 1000  # pictures of which statistics are taken
+_CHECKED_AT_ONCE = 64  # images
+_SAMPLE = 1000  # images of which statistics are taken
 
 
 Place = tuple[int, int] | str
-"""Where a picture's bytes are: start and length in the one file of a pack, or the path of a file of its own."""
+"""Where an image's bytes are: start and length in the one file of a pack, or the path of a file of its own."""
 
 
-class Pictures(Protocol):
-    """Pictures on disk: a `Pack`, or `PictureFiles`."""
+class ImageStore(Protocol):
+    """Images on disk: a `Pack`, or `ImageFiles`."""
 
     @property
     def data(self) -> Path | None:
-        """The file that places are in; none if each picture has its own."""
+        """The file that places are in; none if each image has its own."""
 
     def places(self, rows: npt.NDArray[np.int64]) -> tuple[Place, ...]:
         """Where the bytes of rows are."""
@@ -53,7 +53,7 @@ class Pictures(Protocol):
         """A row's place, for messages."""
 
     def checksum(self) -> str:
-        """What changes if the pictures do, known without reading them."""
+        """What changes if the images do, known without reading them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +63,8 @@ class DiskImages:
     It has what arrays have that the library asks of inputs. `images[rows]` decodes; a slice stays on disk.
     """
 
-    pictures: Pictures
-    rows: npt.NDArray[np.int64]  # of the pictures
+    store: ImageStore
+    rows: npt.NDArray[np.int64]  # of the images
     side: int
     workers: int = 0  # processes; 0: as many as cores, less one
     dtype: np.dtype[np.uint8] = field(default_factory=lambda: np.dtype(np.uint8))
@@ -80,7 +80,10 @@ class DiskImages:
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return replace(self, rows=self.rows[index])
-        return self.gather(np.asarray(index, dtype=np.int64))
+        rows = np.asarray(index)
+        if rows.dtype == np.bool_:
+            rows = np.flatnonzero(rows)
+        return self.gather(rows.astype(np.int64)) if rows.ndim else self.gather(rows.astype(np.int64)[None])[0]
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> npt.NDArray[Any]:
         pixels = self.gather(np.arange(len(self)))
@@ -88,7 +91,7 @@ class DiskImages:
 
     @property
     def _reader(self) -> _Reader:
-        return _reader(self.pictures.data, self.side, self.workers or max(1, (os.cpu_count() or 2) - 1))
+        return _reader(self.store.data, self.side, self.workers or max(1, (os.cpu_count() or 2) - 1))
 
     def prefetch(self, index: npt.NDArray[np.int64]) -> None:
         """Begin to decode rows that will be asked for."""
@@ -101,12 +104,12 @@ class DiskImages:
         except _Unreadable as error:
             row = int(self.rows[index[error.position]])
             raise UserError(
-                f"{self.pictures.where(row)} cannot be read as an image: {error}; mend it, or leave such images out "
+                f"{self.store.where(row)} cannot be read as an image: {error}; mend it, or leave such images out "
                 "with --data.skip-unreadable"
             ) from None
 
     def _places(self, index: npt.NDArray[np.int64]) -> tuple[Place, ...]:
-        return self.pictures.places(self.rows[index])
+        return self.store.places(self.rows[index])
 
     def unreadable(self) -> dict[int, str]:
         """The rows of these images that cannot be read, with the reason; decodes all of them once."""
@@ -123,9 +126,9 @@ class DiskImages:
         return found
 
     def checksum(self) -> str:
-        """Of the pictures' own checksum, the rows and the side: no picture is read."""
+        """Of the images' own checksum, the rows and the side: no image is read."""
         digest = hashlib.blake2b(digest_size=16)
-        digest.update(f"[{self.pictures.checksum()}, {self.side}]".encode())
+        digest.update(f"[{self.store.checksum()}, {self.side}]".encode())
         digest.update(np.ascontiguousarray(self.rows).data)
         return digest.hexdigest()
 
@@ -241,7 +244,7 @@ def serve() -> None:
 
 
 def decode(content: bytes, side: int) -> Pixels:
-    """The pixels of a picture's bytes: uint8 [3, side, side], resized to cover the square, the middle of it."""
+    """The pixels of an image's bytes: uint8 [3, side, side], resized to cover the square, the middle of it."""
     try:
         opened = Image.open(io.BytesIO(content), formats=formats())
     except UnidentifiedImageError as error:

@@ -48,7 +48,7 @@ def entries(rows: Any, name: str = "rows") -> Sequence[Any] | None:
 def entry_table(entries: Sequence[Any], kind: Kind, name: str = "rows") -> Table:
     """The entries as a table without labels; a UserError names the first that is not of this kind."""
     if kind == "image":
-        return table_of(name, len(entries), images=[_picture(e, f"{name}: row {row}") for row, e in enumerate(entries)])
+        return table_of(name, len(entries), images=[_image(e, f"{name}: row {row}") for row, e in enumerate(entries)])
     texts = [_text(entry, f"{name}: row {row}") for row, entry in enumerate(entries)]
     empty = [row for row, entry in enumerate(texts) if not entry.strip()]
     if empty:
@@ -65,7 +65,7 @@ def kind_of_entries(entries: Sequence[Any], encoder: Any, name: str = "rows") ->
     """Images where all entries are named like image files, else texts."""
     if isinstance(encoder, str) and encoder in TEXT_ENCODERS:
         return "text"
-    named = [row for row, entry in enumerate(entries) if _is_named_picture(entry)]
+    named = [row for row, entry in enumerate(entries) if _is_named_image(entry)]
     there = next((row for row in named if Path(entries[row]).is_file()), None)
     if len(named) == len(entries):
         if there is None:
@@ -75,7 +75,7 @@ def kind_of_entries(entries: Sequence[Any], encoder: Any, name: str = "rows") ->
             )
         return "image"
     if there is not None:  # texts do not name existing files
-        other = next(row for row, entry in enumerate(entries) if not _is_named_picture(entry))
+        other = next(row for row, entry in enumerate(entries) if not _is_named_image(entry))
         raise UserError(
             f"{name}: row {other} is {_shown(entries[other])}, but row {there} is an image file ({entries[there]}); "
             f"expected all rows to be paths of images ({', '.join(IMAGE_SUFFIXES)}), or all to be texts"
@@ -83,13 +83,13 @@ def kind_of_entries(entries: Sequence[Any], encoder: Any, name: str = "rows") ->
     return "text"
 
 
-def _is_named_picture(entry: Any) -> bool:
+def _is_named_image(entry: Any) -> bool:
     if isinstance(entry, os.PathLike):
         return True
     return isinstance(entry, str) and entry.lower().endswith(IMAGE_SUFFIXES) and "\n" not in entry
 
 
-def _picture(entry: Any, where: str) -> Path:
+def _image(entry: Any, where: str) -> Path:
     if not isinstance(entry, str | os.PathLike):
         raise UserError(f"{where} is {_shown(entry)}, expected the path of an image")
     path = Path(entry)

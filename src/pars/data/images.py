@@ -22,7 +22,7 @@ NOT_MEANT = ("Thumbs.db", "desktop.ini")  # what systems put into folders
 Pixels = npt.NDArray[np.uint8]
 
 
-class UnreadablePicture(UserError):
+class UnreadableImage(UserError):
     """An image that is missing, cut off, or of a format that is not read."""
 
 
@@ -56,17 +56,17 @@ def image_pixels(
     gray: bool = False,
     size: int | tuple[int, int] | None = None,
 ) -> Pixels:
-    """The pixels of a picture that Pillow has opened, as `read_image` returns them; `place` is for messages."""
+    """The pixels of an image that Pillow has opened, as `read_image` returns them; `place` is for messages."""
     upright = ImageOps.exif_transpose(opened)
     if upright.mode[0] in "IF":
         upright = _eight_bits(upright, place)
     one = gray or (upright.mode == "L" and not color)
-    picture = upright.convert("L" if one else "RGB")
+    image = upright.convert("L" if one else "RGB")
     if size is not None:
         height, width = (size, size) if isinstance(size, int) else size
-        if picture.size != (width, height):
-            picture = ImageOps.fit(picture, (width, height), Image.Resampling.BICUBIC)
-    pixels = np.asarray(picture)
+        if image.size != (width, height):
+            image = ImageOps.fit(image, (width, height), Image.Resampling.BICUBIC)
+    pixels = np.asarray(image)
     return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
 
 
@@ -96,22 +96,22 @@ def listed(bad: Mapping[int, str], place: Callable[[int], str], most: int = 10) 
     return named + (f"; and {len(bad) - most} more" if len(bad) > most else "")
 
 
-def all_unreadable(error: UnreadablePicture, paths: Sequence[Path], place: Callable[[int], str]) -> UnreadablePicture:
+def all_unreadable(error: UnreadableImage, paths: Sequence[Path], place: Callable[[int], str]) -> UnreadableImage:
     """The error of one image, made to name all of them that cannot be read."""
     bad = unreadable(paths)
     if len(bad) < 2:
-        return UnreadablePicture(f"{error}; mend or remove it, or leave it out with --skip-unreadable")
-    return UnreadablePicture(
+        return UnreadableImage(f"{error}; mend or remove it, or leave it out with --skip-unreadable")
+    return UnreadableImage(
         f"{len(bad)} of {len(paths)} images cannot be read: {listed(bad, place)}; mend or remove them, or leave them "
         "out with --skip-unreadable"
     )
 
 
-def _eight_bits(picture: Image.Image, where: str) -> Image.Image:
+def _eight_bits(image: Image.Image, where: str) -> Image.Image:
     """Gray pixels of 16 bits scaled to 8 (Pillow would clip them to white); 65535 is white."""
-    pixels = np.asarray(picture)
+    pixels = np.asarray(image)
     if pixels.dtype.kind == "f" or pixels.min() < 0 or pixels.max() > 65535:
-        raise UnreadablePicture(
+        raise UnreadableImage(
             f"{where} has pixels from {pixels.min():g} to {pixels.max():g}, expected 8 or 16 bits, 0 to 65535"
         )
     return Image.fromarray(((pixels.astype(np.uint32) * 255 + 32767) // 65535).astype(np.uint8))
@@ -136,9 +136,9 @@ def _opened(path: Path, where: str) -> Iterator[Image.Image]:
     except UserError:
         raise
     except FileNotFoundError:
-        raise UnreadablePicture(f"{place}{path} does not exist") from None
+        raise UnreadableImage(f"{place}{path} does not exist") from None
     except Exception as error:  # Pillow raises all kinds: OSError, ValueError, SyntaxError, struct.error, KeyError, …
-        raise UnreadablePicture(f"{place}{path} cannot be read as an image: {one_line(error)}") from error
+        raise UnreadableImage(f"{place}{path} cannot be read as an image: {one_line(error)}") from error
 
 
 def image_folder(folder: Path) -> tuple[list[Path], list[str | None]]:
@@ -147,8 +147,8 @@ def image_folder(folder: Path) -> tuple[list[Path], list[str | None]]:
     Images that lie in the folder itself have no class; then there may be no subfolders with images.
     """
     _warn_of_others(folder)
-    loose = _pictures(folder.iterdir())
-    by_class = {inner.name: _pictures(inner.rglob("*")) for inner in sorted(folder.iterdir()) if _is_class(inner)}
+    loose = _images(folder.iterdir())
+    by_class = {inner.name: _images(inner.rglob("*")) for inner in sorted(folder.iterdir()) if _is_class(inner)}
     by_class = {name: found for name, found in by_class.items() if found}
     if not loose and not by_class:
         raise UserError(
@@ -173,17 +173,17 @@ def _warn_of_others(folder: Path) -> None:
     """Say what is not read: dangling links, pipes, folders named like images, files of other formats."""
     others = {}
     for path in sorted(folder.rglob("*")):
-        name, is_picture = path.relative_to(folder), path.suffix.lower() in IMAGE_SUFFIXES
+        name, is_image = path.relative_to(folder), path.suffix.lower() in IMAGE_SUFFIXES
         if any(part.startswith((".", "__")) for part in name.parts) or name.name in NOT_MEANT:
             continue
         if path.is_dir():
-            if is_picture:
+            if is_image:
                 others[name] = "a folder"
         elif path.is_symlink() and not path.exists():
             others[name] = "a link to a file that does not exist"
         elif not path.is_file():
             others[name] = "not a plain file"
-        elif not is_picture:
+        elif not is_image:
             others[name] = f"{path.suffix or 'no suffix'}, not an image format that is read"
     if others:
         named = "; ".join(f"{name} ({what})" for name, what in list(others.items())[:5])
@@ -195,5 +195,5 @@ def _is_class(path: Path) -> bool:
     return path.is_dir() and not path.name.startswith((".", "__"))
 
 
-def _pictures(paths: Iterable[Path]) -> list[Path]:
+def _images(paths: Iterable[Path]) -> list[Path]:
     return sorted(p for p in paths if p.suffix.lower() in IMAGE_SUFFIXES and not p.name.startswith(".") and p.is_file())

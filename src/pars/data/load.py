@@ -13,13 +13,13 @@ import numpy.typing as npt
 from pars.data.arrays import array_rows, arrays, checked_dataset
 from pars.data.cifar import cifar10, cifar100
 from pars.data.clothing1m import clothing1m, is_clothing1m
-from pars.data.config import NAMES, PICTURE_OPTIONS, DataConfig, data_root
+from pars.data.config import IMAGE_OPTIONS, NAMES, DataConfig, data_root
 from pars.data.dataset import TRUSTED, UNCHECKED, Dataset, Inputs, Labels, Split, check_split
 from pars.data.digits import digits
 from pars.data.disk_images import DiskImages
 from pars.data.idx import fashion_mnist, idx_folder, is_idx_folder
+from pars.data.image_files import disk_dataset, from_files, is_image_source, readable
 from pars.data.pack import is_pack, open_pack
-from pars.data.picture_files import disk_dataset, from_files, is_picture_source, readable
 from pars.data.subsets import low_resource
 from pars.data.table import has_columns, read_table
 from pars.errors import UserError
@@ -67,7 +67,7 @@ def load_rows(
 
     Of a user's file, "test" means x_test where there is one, else x. `classes`: those of the run that predicts, so that
     named labels get its numbers. Without `labels` those of a user's file are not looked at. `side`: of
-    pictures on disk, that of the run.
+    images on disk, that of the run.
     """
     if source not in NAMES and not is_idx_folder(expanded(source)):
         path = _existing(source)
@@ -88,12 +88,12 @@ def _source(config: DataConfig) -> Dataset:
     if name not in NAMES:
         path = _existing(name)
         if is_pack(path):
-            _refuse(config, PICTURE_OPTIONS[:3], f"{path} is a pack")
+            _refuse(config, IMAGE_OPTIONS[:3], f"{path} is a pack")
             return packed(path, side=config.side, skip_unreadable=config.skip_unreadable)
         if is_clothing1m(path):
-            _refuse(config, PICTURE_OPTIONS[:3], f"{path} is Clothing1M, which has lists of its own")
+            _refuse(config, IMAGE_OPTIONS[:3], f"{path} is Clothing1M, which has lists of its own")
             return clothing1m(path, side=config.side, skip_unreadable=config.skip_unreadable)
-        if not is_idx_folder(path) and is_picture_source(path, config.image_column):
+        if not is_idx_folder(path) and is_image_source(path, config.image_column):
             return from_files(
                 path,
                 None if config.test is None else _existing(config.test),
@@ -102,7 +102,9 @@ def _source(config: DataConfig) -> Dataset:
                 side=config.side,
                 skip_unreadable=config.skip_unreadable,
             )
-    _refuse(config, PICTURE_OPTIONS, f"{name} has no picture files")
+    is_table = name not in NAMES and not path.is_dir() and has_columns(path)
+    hint = "; expected --data.image-column or --data.text-column, too" if is_table else ""
+    _refuse(config, IMAGE_OPTIONS, f"{name} has no image files{hint}")
     match name:
         case "digits":
             return digits()
@@ -118,6 +120,8 @@ def _source(config: DataConfig) -> Dataset:
 def _texts(config: DataConfig, tokenize: Callable[[Sequence[str]], Tokenize] | None) -> Dataset:
     """A table of texts as token numbers."""
     _refuse(config, ("image_column", "side", "skip_unreadable"), f"{config.name} is a table of texts")
+    if config.name in NAMES:
+        raise UserError(f"data.text_column is {config.text_column!r}, but {config.name} has images, expected a table")
     path = _existing(config.name)
     if not has_columns(path):
         raise UserError(f"data.text_column is {config.text_column!r}, but {path} is no table")
@@ -142,7 +146,7 @@ def _refuse(config: DataConfig, options: Sequence[str], why: str) -> None:
 
 
 def packed(path: Path, *, side: int | None = None, skip_unreadable: bool = False) -> Dataset:
-    """The pictures of a pack, which stay on disk. Rows of its split "validation" are TRUSTED: held out."""
+    """The images of a pack, which stay on disk. Rows of its split "validation" are TRUSTED: held out."""
     pack = open_pack(path)
     rows = [np.flatnonzero(~pack.test), np.flatnonzero(pack.test)]
     if not len(rows[0]):
@@ -163,6 +167,6 @@ def _existing(name: str) -> Path:
     if not path.exists():
         raise UserError(
             f"data: {name!r} is neither a known data set nor a path that exists; expected one of {', '.join(NAMES)}, "
-            "an .npz file, a folder of pictures class/name.jpg, or a folder of .npy or idx files"
+            "an .npz file, a folder of images class/name.jpg, or a folder of .npy or idx files"
         )
     return path

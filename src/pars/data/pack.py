@@ -1,7 +1,7 @@
-"""Packs: the pictures of a data set in one file, with offsets, labels and checksums; written once, read at random.
+"""Packs: the images of a data set in one file, with offsets, labels and checksums; written once, read at random.
 
-data.bin      JPEG bytes, one picture after the other
-offsets.npy   int64 [n + 1], where each picture begins; the last number is the size of data.bin
+data.bin      JPEG bytes, one image after the other
+offsets.npy   int64 [n + 1], where each image begins; the last number is the size of data.bin
 rows.csv      row, id, given label (empty = unlabeled), split (train, validation or test)
 pack.json     format, number of rows, classes, shorter side, SHA-256 of each 64 MB of data.bin, Pillow's version
 """
@@ -36,12 +36,12 @@ FORMAT = 1
 BLOCK = 64 << 20  # bytes that have a checksum of their own
 SIDE, QUALITY = 256, 90  # pixels of the shorter side; of JPEG
 SPLITS = ("train", "validation", "test")
-_AHEAD = 64  # pictures that threads may be ahead of the file
+_AHEAD = 64  # images that threads may be ahead of the file
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A picture to pack: what a person calls it, its class and split, and its file or the bytes of one."""
+class ImageToPack:
+    """An image to pack: what a person calls it, its class and split, and its file or the bytes of one."""
 
     id: str
     label: str | None
@@ -51,7 +51,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Packed:
-    """What was packed: the number of rows, the size of data.bin, and the pictures that could not be read."""
+    """What was packed: the number of rows, the size of data.bin, and the images that could not be read."""
 
     rows: int
     size: int
@@ -59,7 +59,7 @@ class Packed:
 
 
 def write_pack(
-    pictures: Iterable[Picture],
+    images: Iterable[ImageToPack],
     out: Path,
     classes: Iterable[str],
     *,
@@ -70,9 +70,9 @@ def write_pack(
 ) -> Packed:
     """Write a pack into a new folder; the folder has its name only when it is whole.
 
-    Pictures are turned upright; those whose shorter side is longer than `side` are shrunk to it, bicubic. A JPEG file
+    Images are turned upright; those whose shorter side is longer than `side` are shrunk to it, bicubic. A JPEG file
     that needs neither is copied byte for byte, after decoding it once. `statistics`: published mean and deviation per
-    channel, if the data has some. A picture that cannot be read is a UserError,
+    channel, if the data has some. An image that cannot be read is a UserError,
     or with `skip_unreadable` left out and counted.
     """
     if side < 1:
@@ -84,8 +84,8 @@ def write_pack(
     folder.mkdir(parents=True)
     try:
         with guarded(out), ThreadPoolExecutor(threads) as pool:
-            encoded_pictures = _in_order(pool, pictures, side)
-            done = _write(folder, encoded_pictures, tuple(classes), side, statistics, skip_unreadable=skip_unreadable)
+            encoded_images = _in_order(pool, images, side)
+            done = _write(folder, encoded_images, tuple(classes), side, statistics, skip_unreadable=skip_unreadable)
             folder.rename(out)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
@@ -95,7 +95,7 @@ def write_pack(
 
 def _write(
     folder: Path,
-    pictures: Iterable[tuple[Picture, Future[bytes]]],
+    images: Iterable[tuple[ImageToPack, Future[bytes]]],
     classes: tuple[str, ...],
     side: int,
     statistics: tuple[Sequence[float], Sequence[float]] | None,
@@ -110,17 +110,17 @@ def _write(
         (folder / ROWS).open("w", encoding="utf-8", newline="") as table,
     ):
         table.writelines(csv_lines([("row", "id", "given", "split")]))
-        for number, (picture, found) in enumerate(pictures):
+        for number, (image, found) in enumerate(images):
             try:
                 content = found.result()
             except UserError as error:
                 if not skip_unreadable:
-                    raise UserError(f"row {number}: {error}; --skip-unreadable leaves such pictures out") from error
-                skipped.append(picture.id)
+                    raise UserError(f"row {number}: {error}; --skip-unreadable leaves such images out") from error
+                skipped.append(image.id)
                 continue
             binary.write(content)
             offsets.append(offsets[-1] + len(content))
-            table.writelines(csv_lines([(row, picture.id, picture.label or "", picture.split)]))
+            table.writelines(csv_lines([(row, image.id, image.label or "", image.split)]))
             row += 1
             rest = memoryview(content)
             while rest:
@@ -131,7 +131,7 @@ def _write(
                     blocks.append(digest.hexdigest())
                     digest, filled = hashlib.sha256(), 0
     if not row:
-        raise UserError(f"no picture to pack ({len(skipped)} could not be read)")
+        raise UserError(f"no image to pack ({len(skipped)} could not be read)")
     if filled:
         blocks.append(digest.hexdigest())
     np.save(folder / OFFSETS, np.array(offsets, dtype=np.int64))
@@ -144,26 +144,26 @@ def _write(
 
 
 def _in_order(
-    pool: ThreadPoolExecutor, pictures: Iterable[Picture], side: int
-) -> Iterator[tuple[Picture, Future[bytes]]]:
-    """Encode in threads (Pillow releases the interpreter lock), a bounded number of pictures ahead."""
-    waiting: deque[tuple[Picture, Future[bytes]]] = deque()
-    source = iter(pictures)
-    for picture in itertools.islice(source, _AHEAD):
-        waiting.append((picture, pool.submit(encoded, picture, side)))
+    pool: ThreadPoolExecutor, images: Iterable[ImageToPack], side: int
+) -> Iterator[tuple[ImageToPack, Future[bytes]]]:
+    """Encode in threads (Pillow releases the interpreter lock), a bounded number of images ahead."""
+    waiting: deque[tuple[ImageToPack, Future[bytes]]] = deque()
+    source = iter(images)
+    for image in itertools.islice(source, _AHEAD):
+        waiting.append((image, pool.submit(encoded, image, side)))
     while waiting:
         yield waiting.popleft()
-        for picture in itertools.islice(source, 1):
-            waiting.append((picture, pool.submit(encoded, picture, side)))
+        for image in itertools.islice(source, 1):
+            waiting.append((image, pool.submit(encoded, image, side)))
 
 
-def encoded(picture: Picture, side: int) -> bytes:
-    """The JPEG bytes of a picture, upright, its shorter side at most `side` pixels."""
+def encoded(image: ImageToPack, side: int) -> bytes:
+    """The JPEG bytes of an image, upright, its shorter side at most `side` pixels."""
     try:
-        content = picture.source if isinstance(picture.source, bytes) else picture.source.read_bytes()
+        content = image.source if isinstance(image.source, bytes) else image.source.read_bytes()
         with Image.open(io.BytesIO(content), formats=formats()) as opened:
             if opened.mode[0] in "IF":
-                raise UserError(f"{picture.id} has pixels of more than 8 bits ({opened.mode})")
+                raise UserError(f"{image.id} has pixels of more than 8 bits ({opened.mode})")
             is_jpeg, size = opened.format == "JPEG", opened.size
             upright = ImageOps.exif_transpose(opened)
             pixels = upright.convert("L" if upright.mode == "L" else "RGB")
@@ -171,9 +171,9 @@ def encoded(picture: Picture, side: int) -> bytes:
     except UserError:
         raise
     except UnidentifiedImageError as error:
-        raise UserError(f"{picture.id} is of no image format that is read") from error
+        raise UserError(f"{image.id} is of no image format that is read") from error
     except Exception as error:  # Pillow raises all kinds
-        raise UserError(f"{picture.id} cannot be read as an image: {one_line(error)}") from error
+        raise UserError(f"{image.id} cannot be read as an image: {one_line(error)}") from error
     if is_jpeg and min(size) <= side and not turned:
         return content
     if min(pixels.size) > side:
@@ -187,7 +187,7 @@ def encoded(picture: Picture, side: int) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class Pack:
-    """A pack on disk; of its pictures nothing is in memory but 8 bytes each, and their labels."""
+    """A pack on disk; of its images nothing is in memory but 8 bytes each, and their labels."""
 
     folder: Path
     offsets: npt.NDArray[np.int64]  # [n + 1], a memory map
@@ -223,7 +223,7 @@ class Pack:
         return f"{self.data}: row {row} ({self.id(row)})"
 
     def checksum(self) -> str:
-        """Of the checksums of data.bin; no picture is read."""
+        """Of the checksums of data.bin; no image is read."""
         return json.dumps(self.checksums)
 
     def id(self, row: int) -> str:

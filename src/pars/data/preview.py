@@ -174,22 +174,22 @@ class ImageFilePreviews:
         return self._files[row].name
 
 
-def encoded(picture: Image.Image, size: Size) -> ImagePreview:
+def encoded(image: Image.Image, size: Size) -> ImagePreview:
     """An image as PNG if it is small, otherwise as JPEG, at most as large as `size` allows."""
-    if picture.mode.startswith(("I", "F")):
-        low, high = picture.getextrema()  # more than 8 bits: stretched to them
-        picture = picture.point(lambda value: (value - low) * 255 / max(1, high - low)).convert("L")  # type: ignore[operator]
-    picture = picture.convert("L" if picture.mode in ("1", "L") else "RGBA" if picture.has_transparency_data else "RGB")
-    if picture.mode == "RGBA":
-        white = Image.new("RGBA", picture.size, "white")
-        picture = Image.alpha_composite(white, picture).convert("RGB")
-    picture.info = {}  # comments and profiles of the file stay behind
-    picture.thumbnail((SIDE[size], SIDE[size]), Image.Resampling.BICUBIC)
+    if image.mode.startswith(("I", "F")):
+        low, high = image.getextrema()  # more than 8 bits: stretched to them
+        image = image.point(lambda value: (value - low) * 255 / max(1, high - low)).convert("L")  # type: ignore[operator]
+    image = image.convert("L" if image.mode in ("1", "L") else "RGBA" if image.has_transparency_data else "RGB")
+    if image.mode == "RGBA":
+        white = Image.new("RGBA", image.size, "white")
+        image = Image.alpha_composite(white, image).convert("RGB")
+    image.info = {}  # comments and profiles of the file stay behind
+    image.thumbnail((SIDE[size], SIDE[size]), Image.Resampling.BICUBIC)
     out = io.BytesIO()
-    if max(picture.size) <= SMALL:
-        picture.save(out, "PNG")
+    if max(image.size) <= SMALL:
+        image.save(out, "PNG")
         return ImagePreview(out.getvalue(), "image/png")
-    picture.save(out, "JPEG", quality=85)
+    image.save(out, "JPEG", quality=85)
     return ImagePreview(out.getvalue(), "image/jpeg")
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pars.data.arrays import array_table
-from pars.data.class_labels import classes_of, label_names, label_numbers
+from pars.data.class_labels import check_class_count, classes_of, label_names, label_numbers
 from pars.data.columns import (
     Columns,
     as_text,
@@ -25,6 +25,7 @@ from pars.data.columns import (
 )
 from pars.data.dataset import UNLABELED, Inputs, Labels
 from pars.data.images import image_folder, listed, unreadable
+from pars.data.pack import is_pack
 from pars.errors import UserError
 from pars.files import expanded
 from pars.missing import is_missing
@@ -115,8 +116,8 @@ def read_table(
     unlabeled: label that means "none"; "" stands for missing ones, which are refused otherwise.
     classes: those of a classifier, so that labels get its numbers.
     categorical: of the features, columns of codes that look like numbers.
-    skip_unreadable: leave out rows whose picture cannot be read, with a warning that counts them.
-    check_files: of a column of picture files, refuse one that is not there.
+    skip_unreadable: leave out rows whose image cannot be read, with a warning that counts them.
+    check_files: of a column of image files, refuse one that is not there.
 
     >>> pets = {"says": ["miaow", "woof", "purr"], "who": ["cat", "dog", "?"]}
     >>> table = read_table(pets, label="who", text="says", unlabeled="?")
@@ -132,7 +133,8 @@ def read_table(
         if not path.exists():
             raise UserError(f"{path} does not exist, expected a table, a folder of images or an .npz file")
         if not has_columns(path):
-            for name, given in (("label", label), ("text", text), ("image", image), ("features", features), ("id", id)):
+            named = {"label": label, "text": text, "image": image, "features": features, "id": id, "true": true}
+            for name, given in (named | {"categorical": categorical or None}).items():
                 if given is not None:
                     raise UserError(f"{path} has no columns, so {name} = {given!r} means nothing there")
             found = _without_columns(path, unlabeled, classes)
@@ -140,7 +142,14 @@ def read_table(
         columns, folder = read_columns(path, delimiter=delimiter, encoding=encoding), path.parent
     names = None if label is None else label_names(columns, label, unlabeled)
     right = None if true is None else label_names(columns, true, unlabeled)
+    if true is not None and true == label:
+        raise UserError(f"{columns.source}: {true!r} has the given labels and the right ones; expected two columns")
     if classes is None:
+        for column, values in ((label, names or []), (true, right or [])):
+            if (count := len(set(values) - {None})) > 100:  # identifiers? worth saying before anything else
+                check_class_count(count, len(values), f"{columns.source}, column {column!r}")
+        if unlabeled and names is not None and None not in names and None not in (right or ()):
+            log.warning("%s: no label is %r, so every row counts as labeled", columns.source, unlabeled)
         classes = classes_of([*(names or []), *(right or [])], columns.source)
     labels = np.full(columns.n_rows, UNLABELED, dtype=np.int64)
     if names is not None and label is not None:
@@ -212,7 +221,14 @@ def read_columns(path: Path, *, delimiter: str | None = None, encoding: str | No
 
 
 def _without_columns(path: Path, unlabeled: str | None, classes: tuple[str, ...] | None) -> Table:
+    if is_pack(path):
+        raise UserError(f"{path} is a pack, which `pars train` reads; expected the images it was made of")
     if path.is_file() or any(path.glob("*.npy")):
+        if unlabeled:
+            raise UserError(
+                f"unlabeled = {unlabeled!r} is for tables and folders of images; {path} marks such rows with the label "
+                '-1 or ""'
+            )
         split, rest, names = array_table(path, classes)
         ids = tuple(map(str, range(len(split))))
         test = None
@@ -272,6 +288,8 @@ def _features(columns: Columns, wanted: Sequence[str] | None, others: tuple[str 
     if wanted is not None:
         for name in wanted:
             columns[name]
+        if twice := [name for name in wanted if list(wanted).count(name) > 1]:
+            raise UserError(f"{columns.source}: features name {twice[0]!r} twice, expected every column once")
         if both := [name for name in wanted if name in others]:
             raise UserError(
                 f"{columns.source}: {both[0]!r} is a feature and a label or identifier; expected one of them"

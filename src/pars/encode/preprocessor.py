@@ -65,7 +65,7 @@ class ImageShape:
                     for row, path in enumerate(table.images)
                 ]
             )
-        except data.UnreadablePicture as error:
+        except data.UnreadableImage as error:
             raise data.all_unreadable(error, table.images, table.row) from error
 
 
@@ -207,7 +207,7 @@ def _common_shape(table: Table) -> ImageShape | str:
     for row, path in enumerate(table.images):
         try:
             channels, height, width = data.image_file_shape(path, where=table.row(row))
-        except data.UnreadablePicture as error:
+        except data.UnreadableImage as error:
             raise data.all_unreadable(error, table.images, table.row) from error
         if max(height, width) > _SMALL_SIDE:
             return f"{table.row(row)}: {path} has {width}×{height} pixels"
@@ -288,6 +288,8 @@ def load_preprocessor(folder: Path, named: EncoderName | None = None) -> Preproc
         except (OSError, UnicodeDecodeError, UserError) as error:
             raise UserError(f"{folder / COLUMNS_FILE} is missing or damaged: {error}") from None
     shape = content["image_shape"]
+    if named is not None and not content["encoder"] and not content["text_columns"]:
+        raise UserError(f"{folder} has no encoder, so {named} cannot read the rows")
     return Preprocessor(
         content["kind"],
         encoder=_load_encoder(folder / ENCODER_FOLDER, named) if content["encoder"] else None,

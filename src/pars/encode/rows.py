@@ -101,7 +101,7 @@ def read_rows(table: Table, start: int, stop: int, size: int) -> Rows:
                 data.read_image(path, where=table.row(start + at), color=True, size=size)
                 for at, path in enumerate(table.images[start:stop])
             ]
-        except data.UnreadablePicture as error:
+        except data.UnreadableImage as error:
             raise data.all_unreadable(error, table.images, table.row) from error
         return np.stack(images)
     assert table.array is not None

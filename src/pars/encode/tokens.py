@@ -39,6 +39,11 @@ class Tokenizer:
     def fitted(self, texts: Sequence[str]) -> Tokenizer:
         """As long as the longest of these texts, but not longer: what is padded is computed in vain."""
         tokens = self(texts)
+        if len(tokens) > 1 and (tokens == tokens[0]).all():
+            raise UserError(
+                f"all {len(tokens)} texts become the same {int((tokens[0] >= 0).sum())} tokens, so there is nothing to "
+                f"learn from them: is it a network of another language, or are {self.length} tokens too few?"
+            )
         return Tokenizer(self.library, max(2, int((tokens >= 0).sum(axis=1).max(initial=0))))
 
     def save(self, file: Path) -> None:
@@ -52,6 +57,8 @@ def text_tokenizer(name: str, length: int | None = None) -> Tokenizer:
     prefix, _, rest = name.partition(":")
     if prefix != "hf" or not rest:
         raise UserError(f"{name} does not read texts; expected hf:NAME, a text network of transformers")
+    if length is not None and (not isinstance(length, int) or length < 1):
+        raise UserError(f"{name}: size is {length!r}, expected a number of tokens above 0")
     from pars.models.pretrained import hf_source  # here: it imports torch
 
     transformers = import_optional("transformers", name, _INSTALL)

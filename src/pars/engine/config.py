@@ -57,7 +57,7 @@ class TrainConfig:
             raise UserError(f"train.dynamics_every is {self.dynamics_every}, expected 0 (none) to {LARGEST_COUNT}")
         if not 0 <= self.budget <= LARGEST_COUNT:
             raise UserError(f"train.budget is {self.budget}, expected PFLOP: 0 for none, to {LARGEST_COUNT}")
-        for name in ("lr", "momentum", "weight_decay"):
+        for name in ("lr", "weight_decay"):
             if not 0 <= getattr(self, name) <= LARGEST_RATE:
                 expected = f"expected a number of at least 0 and at most {LARGEST_RATE:g}"
                 raise UserError(f"train.{name} is {getattr(self, name)}, {expected}")
@@ -68,10 +68,9 @@ class TrainConfig:
             raise UserError(f"train.milestones are {list(self.milestones)}, expected shares of the run from 0 to 1")
         if self.backbone_lr is not None and not 0 <= self.backbone_lr <= LARGEST_RATE:
             raise UserError(f"train.backbone_lr is {self.backbone_lr}, expected a number from 0 to {LARGEST_RATE:g}")
-        if self.late_momentum is not None and not 0 <= self.late_momentum <= LARGEST_RATE:
-            raise UserError(f"train.late_momentum is {self.late_momentum}, expected a number of at least 0")
-        if self.optimizer == "adam" and not (self.momentum < 1 and (self.late_momentum or 0) < 1):
-            raise UserError("train.momentum and train.late_momentum are betas of Adam's: expected numbers below 1")
+        for name in ("momentum", "late_momentum"):  # of Adam its first beta; with 1 or more, sums of gradients explode
+            if (value := getattr(self, name)) is not None and not 0 <= value < 1:
+                raise UserError(f"train.{name} is {value}, expected a number from 0 up to, not including, 1")
         if self.grad_clip is not None and not self.grad_clip > 0:
             raise UserError(f"train.grad_clip is {self.grad_clip}, expected a norm above 0")
         if not self.checkpoint_seconds >= 0:

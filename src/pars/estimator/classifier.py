@@ -32,7 +32,8 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Everything has a default that is chosen from the data (`pars.autoconfig`, docs/estimator.md).
 
-    method: a name from `pars methods`; method_params: its hyper-parameters.
+    method: a name from `pars methods`; method_params: its hyper-parameters. "auto": a few methods are tried for less
+        than a third of the epochs each, and held-out labels choose.
     network: "auto", a name ("mlp", "linear", "small_cnn", "fast_cnn", …), a pre-trained network ("timm:resnet18",
         "hf:NAME", also of texts, "lite0"), a dict of settings (`ModelConfig`), or a function of (input shape, number
         of classes) that returns a torch module.
@@ -53,7 +54,7 @@ class RobustClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     After fit: classes_, n_features_in_ (of numbers, frames and images), feature_names_in_ (of a frame), history_ (one
     dict per epoch), selected_checkpoint_ (its stage and epoch), config_ (everything that was chosen), trials_ (held-out
-    labels met with each robust loss, %), model_ (networks), dynamics_ (what `audit` reads).
+    labels met by each loss, network and method that was tried, %), model_ (networks), dynamics_ (what `audit` reads).
     """
 
     def __init__(

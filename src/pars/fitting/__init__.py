@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from pars.lazy_package import import_lazily
 
 if TYPE_CHECKING:
-    from pars.fitting.pipeline import audit_fit, content_of, fit, fit_table
+    from pars.fitting.entry import fit
+    from pars.fitting.pipeline import audit_fit, content_of, fit_table
     from pars.fitting.prediction import Predictor, evaluate, load_predictor
     from pars.fitting.result import FitResult, Gain, Retraining
     from pars.fitting.rows import read_rows, read_test_rows
@@ -43,7 +44,8 @@ __all__ = [
 import_lazily(
     __name__,
     {
-        "pars.fitting.pipeline": "audit_fit, content_of, fit, fit_table",
+        "pars.fitting.entry": "fit",
+        "pars.fitting.pipeline": "audit_fit, content_of, fit_table",
         "pars.fitting.prediction": "Predictor, evaluate, load_predictor",
         "pars.fitting.result": "FitResult, Gain, Retraining",
         "pars.fitting.rows": "read_rows, read_test_rows",

@@ -12,24 +12,30 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from pars import audit, autoconfig, data, encode, run
 from pars.audit import AuditReport, Content
 from pars.autoconfig import DEFAULTS, Progress
 from pars.classic import CLASSIC, ClassicClassifier, fit_classic, is_classic_folder, load_fit, save_fit
 from pars.data import Dataset, Labels, Split, Table
-from pars.encode import Encoder, EncoderName, Preprocessor
-from pars.engine import RunFolder, resend_interrupt, show_progress
+from pars.encode import Encoder, Preprocessor
+from pars.engine import RunFolder, show_progress
 from pars.errors import EncoderChosenWarning, UserError
 from pars.files import PART, remove_halves, write_atomically, write_text
 from pars.fit_folder import AUDIT, BEFORE, CONTENT, JOB, PLAIN, RESULT, ROBUST, ROWS
 from pars.fitting.prediction import Predictor
 from pars.fitting.result import FitResult, gain, noise_corrected
-from pars.fitting.rows import read_rows, read_test_rows
-from pars.fitting.settings import ROWS_CHECKSUM, FitSettings, path_of
+from pars.fitting.settings import ROWS_CHECKSUM, FitSettings
 from pars.fitting.simpler import LINEAR, better_linear
-from pars.fitting.training import ClassicTraining, Training, check_request, choose_config, epochs_for_flop, no_progress
+from pars.fitting.training import (
+    ClassicTraining,
+    Training,
+    check_request,
+    choose_config,
+    epochs_for_flop,
+    method_of,
+    no_progress,
+)
 from pars.run import Classifier
 from pars.run_files import FILES, RunFiles, check_files, check_run_format
 
@@ -38,84 +44,6 @@ FEWEST_KNOWN = 10  # held-out rows with a known label, to measure accuracies on 
 BASELINE = "plain training"
 AFTER_ROWS = (ROBUST, PLAIN, BEFORE, AUDIT, RESULT, FILES)  # of the folder, what is written when the rows are there
 Log = Callable[[str], None]
-
-
-def fit(
-    rows: Any,
-    labels: Any = None,
-    *,
-    method: str = "pars",
-    out: str | Path | None = None,
-    test: Any = None,
-    test_labels: Any = None,
-    encoder: EncoderName | None = None,
-    encoded_views: int = 0,
-    unlabeled: str | None = None,
-    network: Any = "auto",
-    checked_labels: str | Path | None = None,
-    seed: int = 0,
-    device: str = "auto",
-    baseline: bool = True,
-    skip_unreadable: bool = False,
-    progress: bool = False,
-    **columns: Any,
-) -> FitResult:
-    """Train on rows whose labels may be wrong; return the classifier, the audit and whether it helped.
-
-    rows, labels, unlabeled, columns: as `read_rows` takes them.
-    method: a name of `pars methods`. It is compared with plain cross-entropy, at the same cost if it is a network.
-    out: a folder for both runs, the audit and what new rows need. The same call resumes an interrupted fit. Without it
-        nothing is written.
-    test, test_labels: further rows whose labels are right; they then decide whether it helped. Without them, those that
-        an .npz file has as x_test and y_test.
-    encoder: for texts and images, a name as in `pars encode` or a function; None: chosen, with a warning.
-    encoded_views: number of weak and of strong views of every text or image to encode and train on.
-    network: "auto", or a network to train on images: "timm:NAME", "hf:NAME", "lite0", or on texts: "hf:NAME", or a
-        dict of fields of `ModelConfig` with such a name. Image files are read at `size` pixels per side (default 224),
-        of texts at most `size` tokens (128).
-    baseline: False: plain cross-entropy is not trained, so the result does not say whether the method helped.
-    skip_unreadable: leave out images that cannot be read, with a warning that counts them.
-    checked_labels: labels.csv of a review of these rows. Its labels replace the given ones; dropped rows are not
-        trained on; checked rows are right from then on, and those that are held out decide whether it helped. Of the
-        file that `pars review` wrote, the result also says how the review changed the accuracy (`retraining`).
-    progress: show progress on stderr.
-
-    >>> rng = np.random.default_rng(0)
-    >>> x = np.concatenate([rng.normal(-2, 1, (60, 3)), rng.normal(2, 1, (60, 3))])
-    >>> y = np.repeat(["left", "right"], 60)
-    >>> y[:10] = "right"                                   # wrong
-    >>> result = fit(x, y)
-    >>> result.predict(x[20:22]).tolist(), int(result.audit.is_label_issue[:10].sum())
-    (['left', 'left'], 10)
-    """
-    folder, checked = path_of(out, "out"), path_of(checked_labels, "checked_labels")
-    options = {"encoder": encoder, "unlabeled": unlabeled, **columns, "skip_unreadable": skip_unreadable or None}
-    table = read_rows(rows, labels, **options)
-    if checked is not None:
-        table = data.with_checked_labels(table, checked)
-    if test is not None:
-        test_labels = labels if test_labels is None and isinstance(labels, str) else test_labels
-        test = read_test_rows(test, test_labels, table, **options)
-    reading = {"label": labels if isinstance(labels, str) else None, "unlabeled": unlabeled, **columns}
-    settings = FitSettings(
-        method=method,
-        encoder=encoder,
-        encoded_views=encoded_views,
-        seed=seed,
-        device=device,
-        network=network,
-        reading=reading,
-        baseline=baseline,
-    )
-    with torch.random.fork_rng(), resend_interrupt():
-        return fit_table(
-            table,
-            settings,
-            test=test,
-            out=folder,
-            checked_labels=checked,
-            progress=progress,
-        )
 
 
 def fit_table(
@@ -239,6 +167,8 @@ def _check_folder(out: Path, job: Mapping[str, Any], source: str) -> None:
             if isinstance(found, dict) and found | {ROWS_CHECKSUM: job[ROWS_CHECKSUM]} == job:
                 raise UserError(f"{source} has changed since {out} was begun; expected a new folder")
             raise UserError(f"{out} holds another fit (see {out / JOB}), expected the same settings or a new folder")
+    elif out.is_symlink() and not out.exists():
+        raise UserError(f"{out} is a link to something that does not exist; choose another --out")
     elif out.exists() and not out.is_dir():
         raise UserError(f"{out} is a file, expected a folder for the fit; choose another --out")
     elif out.exists() and any(out.iterdir()):
@@ -324,13 +254,14 @@ def _train_robust(
         dataset=loaded,
         dataset_is_named=folder is not None,
         callback=progress(),
-        title=settings.method,
+        title=method_of(settings.method, config),
     )
     if settings.network == "auto":
-        found = None if folder is not None and is_classic_folder(folder) else better_linear(trained, dataset, loaded)
+        is_linear = folder is not None and is_classic_folder(folder)
+        found = None if is_linear else better_linear(trained, settings.method, dataset, loaded)
         if found is not None:
             log(found)
-        if found is not None or (folder is not None and is_classic_folder(folder)):
+        if found is not None or is_linear:
             settings = replace(settings, method=LINEAR)
             return _fit_classic(dataset, settings, loaded.held_out, folder), loaded.held_out
     return Training(dataset, trained, trials, loaded), loaded.held_out
@@ -392,6 +323,7 @@ def _compare(
     method = asked
     if isinstance(robust, Training):
         model, result = robust.trained.classifier(), robust.trained.result
+        method = method_of(asked, robust.trained.config)
         selected = result.get("selected")
         if selected is not None and selected["epoch"] == result["epochs"]:
             selected = None

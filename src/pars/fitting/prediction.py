@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ class Predictor:
     model: Classifier | ClassicClassifier
     preprocessor: Preprocessor | None = None
     source: str = "the classifier"
+    image_columns: Mapping[str, Any] = field(default_factory=dict)  # of the table of images that a run learned from
 
     def predict_proba(self, rows: Any) -> Floats:
         """Probabilities [n, K] of rows as `pars.fit` takes them, or of a file of such rows."""
@@ -91,14 +93,14 @@ class Predictor:
         classes = self.model.classes if labels else None
         if not is_raw(source):
             shape = self.model.input_shape
-            side = shape[1] if len(shape) == 3 and self.preprocessor is None else None
+            side = shape[1] if len(shape) == 3 else None
             split = data.load_rows(source, root=root, classes=classes, labels=labels, side=side)
             if self.preprocessor is None or split.inputs.ndim == 2:
                 return InputRows(split.inputs, split.labels)
             images = data.table_of(source, len(split), array=split.inputs)
             return InputRows(self.preprocessor.transform(images)[0], split.labels)
         if self.preprocessor is None and self.model.input_shape[0] == 3 == len(self.model.input_shape):
-            return self._read_pictures(source, classes, columns)
+            return self._read_images(source, classes, columns)
         if self.preprocessor is None:
             raise UserError(
                 f"{source}: {self.source} was trained on arrays, expected an .npz file; `pars encode` makes one, and "
@@ -110,13 +112,15 @@ class Predictor:
         named = table.ids != tuple(map(str, range(len(table))))
         return InputRows(self.preprocessor.transform(table)[0], table.labels, table.ids if named else None)
 
-    def _read_pictures(self, source: str, classes: tuple[str, ...] | None, columns: dict[str, Any]) -> InputRows:
-        """A folder of pictures for a run that was trained on such; they stay on disk."""
+    def _read_images(self, source: str, classes: tuple[str, ...] | None, columns: dict[str, Any]) -> InputRows:
+        """A folder or table of images for a run that was trained on such; they stay on disk."""
+        if data.has_columns(expanded(source)):
+            columns = {**self.image_columns, **columns}
         if classes is None:
             columns = {**columns, "label": None}
         table = data.read_table(source, classes=classes, **columns)
         if table.images is None:
-            raise UserError(f"{source}: {self.source} was trained on pictures, expected a folder of them, or a pack")
+            raise UserError(f"{source}: {self.source} was trained on images, expected a folder of them, or a pack")
         split = data.split_of(table, self.model.input_shape[1])
         return InputRows(split.inputs, table.labels, table.ids)
 
@@ -152,7 +156,8 @@ def load_predictor(path: Path, *, device: DeviceName = "auto", encoder: EncoderN
             tokenizer=encode.text_tokenizer(config.model.name, model.input_shape[0]),
             read_options={"text": config.data.text_column, "label": config.data.label_column, "unlabeled": ""},
         )
-    return Predictor(model, preprocessor, str(path))
+    columns = {"image": config.data.image_column, "label": config.data.label_column, "unlabeled": ""}
+    return Predictor(model, preprocessor, str(path), columns if config.data.image_column is not None else {})
 
 
 def is_raw(source: str) -> bool:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from pars.audit import AuditReport, Content, suspects_html
 from pars.fitting.prediction import Predictor
+from pars.method_api import AUTO
 
 Labels = npt.NDArray[np.int64]
 Verdict = Literal["helped", "hurt", "inconclusive"]
@@ -151,7 +152,8 @@ class FitResult:
     content: Content | None = None  # texts or files of the rows, for people
     out: Path | None = None
     same_cost: bool = True  # whether plain training cost as much; it cannot where `method` has no network
-    replaced: str | None = None  # the method that was asked for, where a linear model is clearly better (`simpler.py`)
+    replaced: str | None = None
+    """What was asked for, where it is not `method`: "auto", or one that a linear model is clearly better than."""
     retraining: Retraining | None = None  # of a fit with checked labels: what the review changed
 
     def predict_proba(self, rows: Any) -> npt.NDArray[np.float32]:
@@ -215,7 +217,9 @@ class FitResult:
             flagged,
             *report.warnings,
         ]
-        if self.replaced is not None:
+        if self.replaced == AUTO:
+            lines.append(f"{self.method} was chosen, by the held-out rows that choose settings.")
+        elif self.replaced is not None:
             lines.append(
                 f"{self.method} takes the place of {self.replaced}: "
                 "it is clearly better on the held-out rows that choose settings."

@@ -21,6 +21,7 @@ from pars.data import Dataset, Table
 from pars.engine import network_cost
 from pars.errors import SimplerModelWarning, UserError
 from pars.fitting.simpler import LINEAR, better_linear
+from pars.method_api import AUTO
 from pars.models import build_model
 from pars.run import RunConfig, Trained, TrainingData, toml
 
@@ -35,7 +36,7 @@ class Training:
 
     dataset: Dataset
     trained: Trained
-    trials: dict[str, float]  # held-out agreement (%) of each robust loss that was tried
+    trials: dict[str, float]  # held-out agreement (%) of each robust loss, network and method that was tried
     loaded: TrainingData  # the data set as it was trained on: standardized, rows held out
 
     def dynamics(self) -> dict[str, npt.NDArray[Any]] | None:
@@ -80,7 +81,10 @@ def train_dataset(
     network: NetworkFactory | None = None,
     progress: Progress = no_progress,
 ) -> Training | ClassicTraining:
-    """Choose settings for a data set (`autoconfig`) and train in memory. `params`: see `autoconfig.DEFAULTS`."""
+    """Choose settings for a data set (`autoconfig`) and train in memory. `params`: see `autoconfig.DEFAULTS`.
+
+    With the method "auto" the method is chosen, too.
+    """
     check_method(params["method"])
     if params["method"] in CLASSIC:
         return _fit_without_network(dataset, params, seed)
@@ -90,10 +94,11 @@ def train_dataset(
         shape = dataset.train.inputs.shape[1:]
         networks = [network(shape, dataset.n_classes) for _ in range(config.method.networks)]
     trained = run.train_or_resume(
-        config, dataset=loaded, networks=networks, callback=progress(), title=params["method"]
+        config, dataset=loaded, networks=networks, callback=progress(), title=method_of(params["method"], config)
     )
     training = Training(dataset, trained, trials, loaded)
-    if is_automatic(params) and (found := better_linear(trained, dataset, loaded)) is not None:
+    name = params["method"]
+    if is_automatic(params) and (found := better_linear(trained, name, dataset, loaded)) is not None:
         warnings.warn(found, SimplerModelWarning, stacklevel=4)
         return ClassicTraining(dataset, fit_classic(LINEAR, dataset, seed=seed, held_out=loaded.held_out))
     return training
@@ -106,8 +111,14 @@ def is_automatic(params: Mapping[str, Any]) -> bool:
 
 def check_method(method: object) -> None:
     if not isinstance(method, str):
-        raise UserError(f"method is {method!r}, expected a name of `pars methods`")
-    check_known(method)
+        raise UserError(f"method is {method!r}, expected a name of `pars methods` or {AUTO!r}")
+    if method != AUTO:
+        check_known(method)
+
+
+def method_of(asked: str, config: RunConfig) -> str:
+    """The name of the method that is trained: the one that was asked for, or the one that was chosen."""
+    return autoconfig.name_of(config) if asked == AUTO else asked
 
 
 def check_request(method: object, network: object, device: Any, table: Table) -> None:
@@ -118,7 +129,8 @@ def check_request(method: object, network: object, device: Any, table: Table) ->
         raise UserError(f"network is {network!r}, but {method} has no network: expected 'auto'")
     if network != "auto" and (table.kind == "columns" or (table.kind == "text" and not reads_texts(network))):
         expected = "a text network is hf:NAME" if table.kind == "text" else "expected 'auto'"
-        raise UserError(f"network is {network!r}, which trains on images, but {table.source} has none; {expected}")
+        name = network.get("name") if isinstance(network, Mapping) else network
+        raise UserError(f"network is {name!r}, which trains on images, but {table.source} has none; {expected}")
 
 
 def reads_texts(network: Any) -> bool:
@@ -156,13 +168,20 @@ def choose_config(
     network: NetworkFactory | None = None,
     progress: Progress = no_progress,
 ) -> tuple[RunConfig, dict[str, float], TrainingData]:
-    """The configuration for a data set, the held-out agreement (%) of each robust loss that was tried, and the rows.
+    """The configuration for a data set, the held-out agreement (%) of each trial, and the rows.
 
     least_held_out: share of the labeled rows to hold out where the automatic settings would hold out none.
     """
-    configs = autoconfig.configurations(params, dataset, seed, least_held_out=least_held_out)
+    is_open = params["method"] == AUTO
+    first = autoconfig.with_first_method(params) if is_open else params
+    configs = autoconfig.configurations(first, dataset, seed, least_held_out=least_held_out)
     loaded = run.load_training_data(next(iter(configs.values())), dataset)  # once: the same for all
     config, trials = autoconfig.choose(configs, loaded, network, progress=progress)
+    if is_open:
+        config, methods = autoconfig.choose_method(
+            config, params, dataset, seed, loaded, network, least_held_out=least_held_out, progress=progress
+        )
+        trials |= methods
     return replace(config, data=replace(config.data, name=dataset.name)), trials, loaded
 
 

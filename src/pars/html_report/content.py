@@ -276,7 +276,7 @@ def _with_audit(page: Page, found: AuditReport | None, content: Content | None, 
         classes=_worst_classes(found),
         suspects=[_suspect(found, int(row), content, rows) for row in found.suspects[:shown]],
         flagged=flagged,
-        pictures=rows.is_picture,
+        shows_images=rows.is_image,
         notes=[*page.notes, *(f"{words[0].upper()}{words[1:]}." for words in found.warnings)],
     )
 

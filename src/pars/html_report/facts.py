@@ -11,6 +11,7 @@ from pars.audit import AuditReport
 from pars.classic import CLASSIC
 from pars.html_report.figures import unit_of
 from pars.html_report.rows import printed
+from pars.method_api import AUTO
 from pars.report import Run
 
 
@@ -19,8 +20,9 @@ def fit_facts(
 ) -> list[tuple[str, str]]:
     method = str(result.get("method") or job.get("method"))
     title = f" ({CLASSIC[method].line.title})" if method in CLASSIC else ""
-    replaced = f", in place of {result['replaced']}" if result.get("replaced") else ""
-    facts = [("folder", str(fit)), ("method", f"{method}{title}{replaced}")]
+    asked = result.get("replaced")
+    instead = "" if not asked else ", chosen by held-out labels" if asked == AUTO else f", in place of {asked}"
+    facts = [("folder", str(fit)), ("method", f"{method}{title}{instead}")]
     if found is not None:
         facts.append(("rows", f"{len(found)} rows, {found.n_labeled} labeled, {len(found.classes)} classes"))
     held_out = result.get("held_out")

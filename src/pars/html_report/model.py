@@ -81,7 +81,7 @@ class Page:
     classes: Sequence[ClassRow] = ()
     suspects: Sequence[Suspect] = ()
     flagged: int = 0
-    pictures: bool = False  # suspects are shown as a grid of images
+    shows_images: bool = False  # suspects are shown as a grid of images
     curves: Sequence[Figure] = ()
     histograms: Sequence[Figure] = ()
     histogram_groups: str = ""

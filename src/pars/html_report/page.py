@@ -12,6 +12,8 @@ from pars.files import write_text
 from pars.html_report.content import read_page
 from pars.html_report.model import Page
 
+SUFFIXES = (".html", ".htm")
+
 
 def write_report(path: str | Path, out: str | Path, *, top: int | None = None) -> Path:
     """Write the report of a folder of `pars fit` or of a run to one HTML file, and return its path.
@@ -20,6 +22,8 @@ def write_report(path: str | Path, out: str | Path, *, top: int | None = None) -
     by default the flagged ones, at most 100.
     """
     file = Path(out)
+    if file.suffix.lower() not in SUFFIXES and (file.is_file() or not file.exists()):  # a pipe or a device may be meant
+        raise UserError(f"{file}: a report is an .html file, such as {file.with_suffix('.html')}")
     if file.is_dir():
         raise UserError(f"{file} is a folder, expected a file to write, such as {file / 'report.html'}")
     if not file.parent.is_dir():

@@ -46,7 +46,7 @@ class Rows:
     columns: Mapping[str, Any] | None = None
 
     @property
-    def is_picture(self) -> bool:
+    def is_image(self) -> bool:
         return self.kind in ("image", "pixels")
 
     def shown(self, row: int) -> ShownRow:
@@ -59,15 +59,15 @@ class Rows:
         if self.kind == "text":
             return ShownRow(text=printed(self.values[row], MOST_TEXT))
         if self.kind == "pixels":
-            return _picture(np.asarray(self.values[row], dtype=np.uint8))
+            return _image(np.asarray(self.values[row], dtype=np.uint8))
         path = Path(str(self.values[row]))
         try:
-            return _picture(read_image(path), printed(path.name, 60))
+            return _image(read_image(path), printed(path.name, 60))
         except UserError:
             return ShownRow(note=printed(f"{path.name} cannot be read", 80))
 
 
-def _picture(pixels: npt.NDArray[np.uint8], note: str = "") -> ShownRow:
+def _image(pixels: npt.NDArray[np.uint8], note: str = "") -> ShownRow:
     uri, pixelated = thumbnail(pixels)
     return ShownRow(image=uri, pixelated=pixelated, note=note)
 

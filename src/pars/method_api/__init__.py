@@ -4,6 +4,7 @@ A method (`pars.methods`) and the engine (`pars.engine`) both build on this modu
 """
 
 from pars.method_api.catalog import (
+    AUTO,
     Cited,
     Entry,
     Line,
@@ -28,6 +29,7 @@ from pars.method_api.stage import Draw, Epoch, Losses, Pass, Stage, State, Sweep
 from pars.method_api.step import Batch, RowParameter, Selection, Step
 
 __all__ = [
+    "AUTO",
     "LARGEST_RATIO",
     "LARGEST_WEIGHT",
     "Apply",

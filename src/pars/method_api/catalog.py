@@ -13,6 +13,7 @@ from pars.noise import NoiseConfig
 if TYPE_CHECKING:
     from torch import Tensor
 
+AUTO = "auto"  # in place of a method's name: a few are tried, and held-out labels choose
 Source = Literal["paper", "code", "readme", "issue", "third-party", "recall", "ours"]
 """Where a value comes from: the method's (or PARS') paper, its public code, that code's README, its author in an issue,
 somebody else's code; `recall`: remembered from the paper, not verified; `ours`: chosen here, no publication has it."""

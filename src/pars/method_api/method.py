@@ -68,6 +68,11 @@ class Method:
         raise NotImplementedError
 
     @property
+    def mixes_rows(self) -> bool:
+        """Whether the inputs of rows are combined into others (mixup), which texts as token numbers cannot be."""
+        return False
+
+    @property
     def free_length(self) -> Length | None:
         """The length of the first of two stages, where it is left to a share: a budget chooses its epochs."""
         for length in self.lengths_in_epochs:

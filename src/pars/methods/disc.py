@@ -66,6 +66,10 @@ class DISC(Method):
         self.require_positive("q", least=1e-3, most=1.0)
         self.require_positive("alpha")
 
+    @property
+    def mixes_rows(self) -> bool:
+        return True
+
     def stages(self, task: Task) -> tuple[Stage, ...]:
         warm_up = epochs_of(self.warm_up_share, task.epochs, self.warm_up)
         choose = self.at_length(task.epochs).choose

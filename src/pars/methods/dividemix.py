@@ -91,6 +91,10 @@ class DivideMix(Method):
         self.require_positive("alpha")
         self.require_positive("ratio", most=LARGEST_RATIO)
 
+    @property
+    def mixes_rows(self) -> bool:
+        return True
+
     def stages(self, task: Task) -> tuple[Stage, ...]:
         warm_up = epochs_of(self.warm_up_share, task.epochs, self.warm_up)
         draws = {}

@@ -62,6 +62,10 @@ class ELRPlus(Method):
         self.require_positive("alpha")
         self.require(0 < self.floor < 0.5, "floor", "a number above 0 and below 0.5")
 
+    @property
+    def mixes_rows(self) -> bool:
+        return True
+
     def stages(self, task: Task) -> tuple[Stage, ...]:
         return (Stage("train", task.epochs, self.at_length(task.epochs).step, {BATCHES[1]: Draw("labeled")}),)
 

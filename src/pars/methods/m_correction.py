@@ -68,6 +68,10 @@ class MCorrection(Method):
         self.require_shares("warm_up_share", "dynamic_share", "T_share")
         self.require_positive("T_end", least=1e-6, most=1.0)
 
+    @property
+    def mixes_rows(self) -> bool:
+        return True
+
     def stages(self, task: Task) -> tuple[Stage, ...]:
         warm_up = epochs_of(self.warm_up_share, task.epochs, self.warm_up)
         left = task.epochs - warm_up

@@ -18,6 +18,10 @@ class Mixup(Method):
         super().__post_init__()
         self.require_positive("alpha")
 
+    @property
+    def mixes_rows(self) -> bool:
+        return True
+
     def stages(self, task: Task) -> tuple[Stage, ...]:
         return (Stage("train", task.epochs, self.step),)
 

@@ -69,6 +69,10 @@ class PES(Method):
         self.require_positive("alpha", "late_alpha", "largest_weight")
         self.require_positive("T", least=1e-3)
 
+    @property
+    def mixes_rows(self) -> bool:
+        return self.semi
+
     def stages(self, task: Task) -> tuple[Stage, ...]:
         first = epochs_of(self.T1_share, task.epochs, self.T1, name="T1")
         refine = epochs_of(self.T2_share, task.epochs - first, self.T2, name="T2")

@@ -86,6 +86,10 @@ class ProMix(Method):
         self.require_positive("alpha", "alpha_fmix")
         self.require_positive("T", least=1e-3)
 
+    @property
+    def mixes_rows(self) -> bool:
+        return True
+
     def stages(self, task: Task) -> tuple[Stage, ...]:
         warm_up = epochs_of(self.warm_up_share, task.epochs, self.warm_up)
         memory = self.at_length(task.epochs).prior_momentum ** (1 / task.steps)

@@ -57,6 +57,10 @@ class SSR(Method):
         self.require(self.k >= 1, "k", "at least 1 neighbor")
         self.require_positive("alpha")
 
+    @property
+    def mixes_rows(self) -> bool:
+        return True
+
     def stages(self, task: Task) -> tuple[Stage, ...]:
         draws = {"labeled": Draw(balanced_rows)} | ({"all": Draw("all")} if self.lambda_fc else {})
         return (Stage("train", task.epochs, self.step, draws, self.choose),)

@@ -75,6 +75,10 @@ class UNICON(Method):
         self.require_positive("tau", "alpha", "rest_ratio")
         self.require_positive("T", "temperature", least=1e-3)
 
+    @property
+    def mixes_rows(self) -> bool:
+        return True
+
     def stages(self, task: Task) -> tuple[Stage, ...]:
         warm_up = epochs_of(self.warm_up_share, task.epochs, self.warm_up)
         draws = {}

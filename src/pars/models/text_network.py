@@ -40,8 +40,8 @@ class TextNetwork(Backbone):
         tokens = x.long()
         if bool(((tokens != x) | (tokens >= self.words)).any()):
             raise UserError(
-                f"model {self.source[0]} reads numbers of {self.words} tokens, got others: texts cannot be mixed "
-                "(mixup and methods with it), and a table of numbers is no text"
+                f"model {self.source[0]} reads numbers of {self.words} tokens, got others: a table of numbers is no "
+                "text, and texts cannot be mixed (mixup)"
             )
         there = tokens >= 0
         there[:, 0] = True  # a text without any token would have a mean of nothing

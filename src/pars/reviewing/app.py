@@ -1,4 +1,4 @@
-"""The routes of `pars review`: JSON in and out, pictures, and the files of the page."""
+"""The routes of `pars review`: JSON in and out, images, and the files of the page."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def review(
     """Start the review of a fit, a run or an audit report, and return it: its `url`, `export()` and `close()`.
 
     what: the folder of a run or of `pars fit`; a `FitResult`; or an `AuditReport`.
-    rows: of a result without a folder, or a report: the texts, picture files, frame or arrays that were audited.
+    rows: of a result without a folder, or a report: the texts, image files, frame or arrays that were audited.
     out: folder for decisions and files; by default `review` in the run's folder, else a temporary one.
     suspects: rows to review, most suspect first; by default those flagged as wrong.
     sample: also draw so many rows at random from all and from the list, to be judged blind.
@@ -52,7 +52,7 @@ def review(
         session = open_review(Path(folder), folder=place)
     elif isinstance(report, AuditReport):
         if rows is None:
-            raise UserError("rows are missing: a report does not hold the texts, pictures or tables it is about")
+            raise UserError("rows are missing: a report does not hold the texts, images or tables it is about")
         checked = None
         session = ReviewSession(items_of_report(report, None, checked, suspects), _previews(rows), place)
     else:

@@ -25,12 +25,12 @@ from pars.data.preview import (
 )
 from pars.errors import UserError
 from pars.files import expanded, write_atomically
-from pars.fit_folder import ROWS, fit_of, run_of
+from pars.fit_folder import REVIEW, ROWS, fit_of, run_of
 from pars.reviewing.items import ReviewItems, items_of_report
 from pars.reviewing.session import ReviewSession
 from pars.run_files import RunFiles
 
-FOLDER = "review"
+FOLDER = REVIEW
 CACHE = "items.npz"
 
 
@@ -65,7 +65,7 @@ def open_review(path: Path, *, table: Path | None = None, top: int | None = None
 
 
 def array_previews(inputs: npt.NDArray[Any]) -> Previews:
-    """Pictures or feature vectors."""
+    """Images or feature vectors."""
     return ImageArrayPreviews(inputs) if inputs.ndim == 4 else VectorPreviews(inputs)
 
 

@@ -1,4 +1,4 @@
-"""Pictures as they are sent: encoded once, kept in memory and, up to a limit, on disk."""
+"""Images as they are sent: encoded once, kept in memory and, up to a limit, on disk."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pars.files import write_atomically
 
 IN_MEMORY = 600
 MOST_BYTES = 200_000_000
-DECODERS = 2  # pictures decoded at a time: each may need hundreds of megabytes
+DECODERS = 2  # images decoded at a time: each may need hundreds of megabytes
 
 
 class Thumbnails:
-    """Previews of pictures. The folder may be deleted at any time."""
+    """Previews of images. The folder may be deleted at any time."""
 
     def __init__(self, previews: Previews, folder: Path) -> None:
         self._previews, self._folder = previews, folder

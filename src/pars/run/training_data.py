@@ -74,6 +74,13 @@ def load_training_data(config: RunConfig, dataset: Dataset | None = None) -> Tra
         loaded = replace(loaded, mean=mean, std=std)
     if loaded.train.is_text and config.model.name in models.OWN:
         raise UserError(f"{loaded.name}: rows are texts as token numbers, expected --model.name hf:NAME")
+    if config.model.name.startswith("hf:") and loaded.train.inputs.ndim == 2 and not loaded.train.is_text:
+        raise UserError(f"{loaded.name}: rows are numbers, but {config.model.name} is a network of texts or images")
+    if loaded.train.is_text and config.method.mixes_rows:
+        raise UserError(
+            f"{loaded.name}: {type(config.method).__name__} mixes the inputs of rows (mixup), but rows are texts, "
+            "whose token numbers have no mean; choose another method"
+        )
     if loaded.test is not None and not (loaded.test.labels >= 0).any():
         loaded = replace(loaded, test=None)  # nothing to compare with
     noisy = corrupted(config, loaded)

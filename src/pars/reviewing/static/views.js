@@ -1,7 +1,7 @@
-// The three pictures of a review: one row, a grid of rows, the sheet of numbers.
+// The three views of a review: one row, a grid of rows, the sheet of numbers.
 import { STATES, make, named, percent, stateText } from "./dom.js";
 
-export const picture = (row, size, name, on = {}) => {
+export const image = (row, size, name, on = {}) => {
   const img = make("img", { src: `/media/${row}?s=${size}`, alt: name, loading: size === "thumb" ? "lazy" : "eager", on });
   img.addEventListener("load", () => { if (Math.max(img.naturalWidth, img.naturalHeight) <= 64) img.classList.add("small"); });
   return img;
@@ -9,7 +9,7 @@ export const picture = (row, size, name, on = {}) => {
 
 function content(item) {
   const box = make("div", { class: "content" });
-  if (item.content.kind === "image") box.append(picture(item.row, "full", `row ${item.row}, ${item.content.name}`));
+  if (item.content.kind === "image") box.append(image(item.row, "full", `row ${item.row}, ${item.content.name}`));
   else if (item.content.kind === "text") box.append(make("p", { class: "words", text: item.content.text }));
   else {
     const table = make("table");
@@ -98,7 +98,7 @@ export function tile(item, state, classes, kind, on) {
   const cell = make("div", { role: "gridcell", class: "tile", tabindex: item.row === state.row ? "0" : "-1", "aria-label": name,
     "aria-selected": String(marked), "data-row": item.row,
     on: { click: (event) => on.click(item.row, event), dblclick: () => on.open(item.row), focus: () => on.focus(item.row) } });
-  if (kind === "image") cell.append(picture(item.row, "thumb", ""));
+  if (kind === "image") cell.append(image(item.row, "thumb", ""));
   else cell.append(make("p", { class: "words", text: item.text }));
   cell.append(make("p", {}, ...pairOf(item, classes)), make("p", { class: `state-${item.state}`, text: stateText(item, classes) }));
   if (marked) cell.append(make("p", { text: "☑ marked" }));

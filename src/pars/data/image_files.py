@@ -1,4 +1,4 @@
-"""Pictures that are files of their own: in a folder class/name.jpg, or named by a table; read when they are needed."""
+"""Images that are files of their own: in a folder class/name.jpg, or named by a table; read when they are needed."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ import numpy.typing as npt
 
 from pars.data.dataset import Dataset, Inputs, Labels, Split, channel_statistics
 from pars.data.disk_images import DiskImages
-from pars.data.images import UnreadablePicture, listed
+from pars.data.images import UnreadableImage, listed
 from pars.data.table import Table, has_columns, read_table
 from pars.errors import UserError
 
 log = logging.getLogger(__name__)
 
-SIDE = 256  # pixels of the square that pictures are resized to
+SIDE = 256  # pixels of the square that images are resized to
 _GONE = -1  # size of a file that is not there
 
 
 @dataclass(frozen=True, eq=False)
-class PictureFiles:
-    """Picture files as rows. One array holds all paths: a list of a million texts would need ten times the memory."""
+class ImageFiles:
+    """Image files as rows. One array holds all paths: a list of a million texts would need ten times the memory."""
 
     source: str  # what the rows are of, for messages
     folder: Path
@@ -39,7 +39,7 @@ class PictureFiles:
 
     @property
     def data(self) -> None:
-        """No file holds all pictures."""
+        """No file holds all images."""
 
     def path(self, row: int) -> Path:
         return self.folder / os.fsdecode(bytes(self.names[row]))
@@ -60,10 +60,10 @@ class PictureFiles:
         return f'"{digest.hexdigest()}"'
 
 
-def picture_files(names: Sequence[bytes], folder: Path, source: str, *, may_miss: bool = False) -> PictureFiles:
+def image_files(names: Sequence[bytes], folder: Path, source: str, *, may_miss: bool = False) -> ImageFiles:
     """The files of these names; a UserError names the first that is not there, unless they may be missing."""
     sizes = np.empty(len(names), dtype=np.int64)
-    found = PictureFiles(source, folder, np.array(names, dtype=np.bytes_), sizes)
+    found = ImageFiles(source, folder, np.array(names, dtype=np.bytes_), sizes)
     for row in range(len(names)):
         try:
             sizes[row] = found.path(row).stat().st_size
@@ -76,18 +76,18 @@ def picture_files(names: Sequence[bytes], folder: Path, source: str, *, may_miss
     return found
 
 
-def files_of(table: Table, *, may_miss: bool = False) -> PictureFiles:
-    """The pictures of a table."""
+def files_of(table: Table, *, may_miss: bool = False) -> ImageFiles:
+    """The images of a table."""
     if table.images is None:
-        raise UserError(f"{table.source} has no pictures, expected a folder class/name.jpg or a column of paths")
+        raise UserError(f"{table.source} has no images, expected a folder class/name.jpg or a column of paths")
     paths = [path.absolute() for path in table.images]
     folder = Path(os.path.commonpath([path.parent for path in paths]))
     names = [os.fsencode(path.relative_to(folder)) for path in paths]
-    return picture_files(names, folder, table.source, may_miss=may_miss)
+    return image_files(names, folder, table.source, may_miss=may_miss)
 
 
-def is_picture_source(path: Path, image_column: str | None) -> bool:
-    """Whether a path is a folder of pictures in folders of classes, or a table with a column of them."""
+def is_image_source(path: Path, image_column: str | None) -> bool:
+    """Whether a path is a folder of images in folders of classes, or a table with a column of them."""
     if path.is_dir():
         return not any(path.glob("*.npy")) and any(inner.is_dir() for inner in path.iterdir())
     return image_column is not None and has_columns(path)
@@ -102,9 +102,9 @@ def from_files(
     side: int | None = None,
     skip_unreadable: bool = False,
 ) -> Dataset:
-    """A data set of picture files, which stay on disk; mean and deviation are of at most 1 000 of them.
+    """A data set of image files, which stay on disk; mean and deviation are of at most 1 000 of them.
 
-    A table needs a column of paths, relative to it, and one of labels. `test`: further pictures with right labels.
+    A table needs a column of paths, relative to it, and one of labels. `test`: further images with right labels.
     """
 
     def read(path: Path, classes: tuple[str, ...] | None) -> Table:
@@ -124,26 +124,26 @@ def from_files(
 
 
 def split_of(table: Table, side: int, skip_unreadable: bool = False) -> Split:
-    """The rows of a table of pictures, read from disk when they are needed."""
+    """The rows of a table of images, read from disk when they are needed."""
     files = files_of(table, may_miss=skip_unreadable)
     found = Split(cast("Inputs", DiskImages(files, np.arange(len(files)), side)), table.labels)
     return readable(found, table.source) if skip_unreadable else found
 
 
 def readable(split: Split, source: str) -> Split:
-    """The rows whose picture can be read, after decoding all of them once; the others are counted in a warning."""
+    """The rows whose image can be read, after decoding all of them once; the others are counted in a warning."""
     images = cast("DiskImages", split.inputs)
     bad = images.unreadable()
     if not bad:
         return split
     if len(bad) == len(split):
-        raise UnreadablePicture(f"{source}: none of its {len(split)} pictures can be read; the first: {bad[0]}")
-    log.warning("%s: %d of %d pictures cannot be read and are left out: %s", source, len(bad), len(split),
-                listed(bad, lambda row: images.pictures.where(int(images.rows[row]))))  # fmt: skip
+        raise UnreadableImage(f"{source}: none of its {len(split)} images can be read; the first: {bad[0]}")
+    log.warning("%s: %d of %d images cannot be read and are left out: %s", source, len(bad), len(split),
+                listed(bad, lambda row: images.store.where(int(images.rows[row]))))  # fmt: skip
     kept = np.setdiff1d(np.arange(len(split)), list(bad))
     labels: Labels = split.labels[kept]
     return Split(
-        cast("Inputs", DiskImages(images.pictures, images.rows[kept], images.side, images.workers)),
+        cast("Inputs", DiskImages(images.store, images.rows[kept], images.side, images.workers)),
         labels,
         None if split.true_labels is None else split.true_labels[kept],
         checked=None if split.checked is None else split.checked[kept],
@@ -157,6 +157,6 @@ def disk_dataset(
     classes: tuple[str, ...],
     statistics: tuple[tuple[float, ...], tuple[float, ...]] | None = None,
 ) -> Dataset:
-    """A data set of pictures on disk, with its published mean and deviation, else those of at most 1 000 rows."""
+    """A data set of images on disk, with its published mean and deviation, else those of at most 1 000 rows."""
     mean, std = statistics or channel_statistics(cast("DiskImages", train.inputs).sample())
     return Dataset(name, train, test, classes, mean, std)
