@@ -89,6 +89,8 @@ def cross_entropy(rows: NoisySet, arrays: Path) -> dict[str, Any]:
 
 def fitted(model: RobustClassifier, rows: NoisySet) -> dict[str, Any]:
     """The test accuracy of a fit; with it the noisy accuracy at the end of each stage, and what was chosen."""
+    if not model.history_:  # logistic regression predicted held-out labels clearly better, and was returned
+        return {"test": accuracy(model.predict(rows.x_test), rows), "returned": "logistic-regression"}
     stages = {line["stage"]: line["holdout"]["ema"] for line in model.history_ if "holdout" in line}
     return {
         "test": accuracy(model.predict(rows.x_test), rows),
@@ -238,7 +240,7 @@ def detections(sets: dict[str, dict[str, Any]]) -> None:
     print("|---|---|---|---|---|---|---|")
     higher, worst, quicker, quicker_than_net, better, better_on_same = [], [], [], [], [], []
     for name, rows in sets.items():
-        own = rows["PARS"]["detection"]["posterior"]
+        own = {key: rows["PARS"]["detection"]["posterior"][key] for key in ("auroc", "ap")}
         model = max(CLEANLAB, key=lambda row: rows[row]["detection"]["self_confidence"]["ap"])
         theirs = rows[model]["detection"]["self_confidence"]
         best = {key: max(score[key] for score in rows[model]["detection"].values()) for key in own}
@@ -248,20 +250,22 @@ def detections(sets: dict[str, dict[str, Any]]) -> None:
         quicker_than_net.append(rows["PARS"]["cpu_seconds"] < rows["cleanlab net"]["cpu_seconds"])
         right = [rows[row]["suggestions_right_of_wrong_flagged"] for row in ("PARS", model)]
         better.append(right[0] > right[1])
-        same = rows["same rows"]["suggestions_right"][model]
-        better_on_same.append(same["pars"] > same["cleanlab"])
+        same = rows["same rows"]["suggestions_right"].get(model)  # none without its flags in --work
+        both = "–" if same is None else f"{100 * same['pars']:.1f} / {100 * same['cleanlab']:.1f}"
+        better_on_same += [] if same is None else [same["pars"] > same["cleanlab"]]
         cells = [f"{pair['auroc']:.4f} / {pair['ap']:.4f}" for pair in (own, theirs, best)]
         times = [f"{rows[row]['cpu_seconds']:.0f}" for row in ("PARS", model)]
         print(
             f"| {name} | {cells[0]}, {times[0]} | {cells[1]}, {times[1]} | {model.split()[1]} | {cells[2]} | "
-            f"{100 * right[0]:.1f} / {100 * right[1]:.1f} | {100 * same['pars']:.1f} / {100 * same['cleanlab']:.1f} |"
+            f"{100 * right[0]:.1f} / {100 * right[1]:.1f} | {both} |"
         )
     print(
         f"\nAUROC and AP both above cleanlab's default: {count(higher)} of {len(higher)}, lowest gap {min(worst):+.4f}"
     )
     print(f"less CPU time than its five folds: {count(quicker)} of {len(quicker)}", end="; ")
     print(f"than five folds of the same network: {count(quicker_than_net)}")
-    print(f"more suggestions right: {count(better)} of {len(better)}, on the same rows {count(better_on_same)}")
+    print(f"more suggestions right: {count(better)} of {len(better)}", end=", ")
+    print(f"on the same rows {count(better_on_same)} of {len(better_on_same)}")
 
 
 def noise_rates(sets: dict[str, dict[str, Any]]) -> None:

@@ -42,7 +42,8 @@ def leave_one_out(inputs: Tensor, labels: Tensor, n_classes: int) -> Tensor | No
         z = regression.projected(part)
         some = torch.nonzero(judged[part])[:, 0]
         own = labels[part][some]
-        for number, answers in enumerate(regression.without_own(z[some], own, penalties)):
+        of_judged = z if len(some) == len(z) else z[some]
+        for number, answers in enumerate(regression.without_own(of_judged, own, penalties)):
             met[number] += (answers.argmax(dim=1) == own).sum()
         if len(x) * z.shape[1] <= KEPT:
             projected.append(z)
@@ -72,7 +73,7 @@ class Regression:
         known = torch.nonzero(labels >= 0)[:, 0]
         self._n, blocks = len(known), torch.split(known, self.block)
         self._mean: Tensor = reduce(torch.add, (self._rows(some).sum(dim=0) for some in blocks)) / self._n
-        squares = reduce(torch.add, ((self._rows(some) - self._mean).square().sum(dim=0) for some in blocks))
+        squares = reduce(torch.add, ((self._rows(some) - self._mean).square_().sum(dim=0) for some in blocks))
         std = (squares / self._n).sqrt()
         self._std = torch.where(std > 1e-12 * self._mean.abs().clamp_min(1), std, 1.0)
         if self._whole is not None:
@@ -95,7 +96,9 @@ class Regression:
         self._products = self.basis.T @ products  # [r, K] of the rows in this basis with the labels
 
     def _rows(self, rows: Tensor) -> Tensor:
-        return self._x[rows].double() if self._whole is None else self._whole[rows]
+        if self._whole is None:
+            return self._x[rows].double()
+        return self._whole if len(rows) == len(self._whole) else self._whole[rows]  # all rows without a copy
 
     def standardized(self, rows: Tensor) -> Tensor:
         """Rows [m, d] by their numbers [m], in float64."""
