@@ -136,6 +136,7 @@ def test_a_stage_is_undone_if_it_lost_more_rows_than_luck_would_explain(pairs: l
     # If each row that changed were as likely lost as won, their sum would have this deviation; one row is luck.
     deviation = sum(d * d for d in differences) ** 0.5
     assert prefers_earlier(before, after, "best-stage") == (sum(differences) - 1 > deviation)
+    assert prefers_earlier(before, after, "best-stage", sigmas=2) == (sum(differences) - 1 > 2 * deviation)
     assert prefers_earlier(before, after, "best-epoch") == (before.sum() > after.sum())
 
 

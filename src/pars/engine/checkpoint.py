@@ -168,13 +168,14 @@ class SelectedCheckpoint:
         return {"epoch": self.epoch, "stage": self.stage}
 
 
-def prefers_earlier(earlier: Tensor, later: Tensor, rule: CheckpointRule) -> bool:
+def prefers_earlier(earlier: Tensor, later: Tensor, rule: CheckpointRule, *, sigmas: float = 1.0) -> bool:
     """Whether held-out rows prefer the earlier weights; both arguments are masks [m] of rows predicted correctly.
 
     best-epoch: more rows are correct; of equals the later is selected.
     best-stage: so many more that it is unlikely to be luck. A stage is there because it is expected to help, so what it
     did stays unless the rows it lost outnumber those it won by more than one, and by more than the standard deviation
-    of that difference, √(lost + won), if both were equally likely (McNemar's test, continuity corrected, at one sigma).
+    of that difference, √(lost + won), if both were equally likely (McNemar's test, continuity corrected, at one sigma
+    or as many as `sigmas`).
 
     >>> before = torch.arange(100) < 60
     >>> prefers_earlier(before, torch.arange(100) < 56, "best-stage")       # lost 4, won 0: more than 1 + √4
@@ -183,7 +184,7 @@ def prefers_earlier(earlier: Tensor, later: Tensor, rule: CheckpointRule) -> boo
     False
     """
     lost, won = int((earlier & ~later).sum()), int((later & ~earlier).sum())
-    margin = 1 + (lost + won) ** 0.5 if rule == "best-stage" else 0.0
+    margin = 1 + sigmas * (lost + won) ** 0.5 if rule == "best-stage" else 0.0
     return lost - won > margin
 
 

@@ -17,6 +17,8 @@ from pars.methods import PARSPaper
 from pars.run import Trained, TrainingData
 
 LINEAR = "logistic-regression"
+SIGMAS = 2.0  # of the difference in held-out labels. Where people err alike on alike rows, a linear model predicts more
+# of their labels, wrong ones included: at one sigma it took the place of PARS on CIFAR-10N, and was 2 points worse.
 
 
 def better_linear(trained: Trained, asked: str, dataset: Dataset, loaded: TrainingData) -> str | None:
@@ -24,7 +26,7 @@ def better_linear(trained: Trained, asked: str, dataset: Dataset, loaded: Traini
 
     None where it is not, or where nothing can tell: another method than PARS was asked for, rows are no feature
     vectors, none are held out. asked: the method's name, or "auto".
-    Clearly: so many more labels that it is unlikely to be luck, by the rule that compares the stages of a training.
+    Clearly: by the rule that compares the stages of a training, but at two standard deviations.
     """
     rows = dataset.train
     judged = loaded.held_out & ~loaded.judging & (rows.labels >= 0)
@@ -40,7 +42,7 @@ def better_linear(trained: Trained, asked: str, dataset: Dataset, loaded: Traini
     d = len(classifier.mean)
     plain = replace(classifier, mean=(0.0,) * d, std=(1.0,) * d)  # of rows that are standardized already
     own = plain.predict_proba(loaded.data.train.inputs[judged]).argmax(dim=1).numpy() == expected
-    if not prefers_earlier(torch.from_numpy(linear), torch.from_numpy(own), "best-stage"):
+    if not prefers_earlier(torch.from_numpy(linear), torch.from_numpy(own), "best-stage", sigmas=SIGMAS):
         return None
     name = autoconfig.name_of(trained.config) if is_open else "PARS"
     return (
