@@ -154,7 +154,9 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "lr": {"method": "logistic-regression"},  # images of Fashion-MNIST: as their pixels
     "robust-loss": {"method": "warmup", "select": "best-epoch"},
     "default": {},
+    "auto": {"method": "auto"},
 }
+SIMPLE = ("lr", "robust-loss")  # what PARS' settings and the choice of a method are compared with
 
 
 def candidate(name: str) -> dict[str, Any]:
@@ -234,22 +236,27 @@ def fit(clean: Clean, given: Labels, params: dict[str, Any], seed: int) -> dict[
 
 
 def show(path: Path) -> None:
-    """Mean test accuracy over seeds but the one that chooses, and PARS' difference to the better simple row."""
+    """Mean test accuracy over seeds but the one that chooses, and differences to the better simple row."""
     found: dict[tuple[str, str], dict[str, list[float]]] = {}
     for line in done(path):
         if line["seed"] != CHOOSING_SEED:
             found.setdefault((line["set"], line["noise"]), {}).setdefault(line["candidate"], []).append(line["test"])
-    rows = list(CANDIDATES)
-    print(f"| set | noise | seeds | {' | '.join(rows)} | difference |\n|---|---|---|{'---|' * len(rows)}---|")
-    differences = []
+    rows, compared = list(CANDIDATES), [row for row in CANDIDATES if row not in SIMPLE]
+    titles = ["set", "noise", "seeds", *rows, *(f"{row} − better" for row in compared)]
+    print(f"| {' | '.join(titles)} |\n|{'---|' * len(titles)}")
+    differences: dict[str, list[float]] = {row: [] for row in compared}
     for (name, kind), tests in sorted(found.items(), key=lambda item: (list(SETS).index(item[0][0]), item[0][1])):
-        if set(rows) <= set(tests):
-            means = {row: sum(tests[row]) / len(tests[row]) for row in rows}
-            differences.append(means["default"] - max(means["lr"], means["robust-loss"]))
-            cells = " | ".join(f"{means[row]:.1f}" for row in rows)
-            print(f"| {name} | {kind} | {len(tests['default'])} | {cells} | {differences[-1]:+.1f} |")
-    if differences:
-        print(f"\nmean difference {sum(differences) / len(differences):+.2f}, lowest {min(differences):+.1f}")
+        if not set(SIMPLE) <= set(tests):
+            continue
+        means = {row: sum(tests[row]) / len(tests[row]) for row in rows if row in tests}
+        for row in set(compared) & set(means):
+            differences[row].append(means[row] - max(means[simple] for simple in SIMPLE))
+        cells = [f"{means[row]:.1f}" if row in means else "–" for row in rows]
+        cells += [f"{differences[row][-1]:+.1f}" if row in means else "–" for row in compared]
+        print(f"| {name} | {kind} | {min(map(len, tests.values()))} | {' | '.join(cells)} |")
+    for row, values in differences.items():
+        if values:
+            print(f"\n{row}: mean difference {sum(values) / len(values):+.2f}, lowest {min(values):+.1f}")
 
 
 def main() -> None:
