@@ -73,7 +73,8 @@ def test_the_same_command_again_only_tells(fitted: Path, wines: Path, capsys: py
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--label", "color", "--true", "right"], "holds another fit"),
+        (["--label", "right"], "holds another fit"),
+        (["--label", "color"], "labels of 132 classes for 178 rows"),
         (["--label", "label", "--true", "right", "--seed", "1"], "holds another fit"),
         (["--label", "lable"], "'lable'"),
         ([], "(pars fit: --label COLUMN); its columns are"),
