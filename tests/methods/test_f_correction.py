@@ -196,7 +196,7 @@ def test_with_many_rows_the_estimate_comes_near_the_truth() -> None:
     posterior = evidence["posterior"]
     assert torch.equal(evidence["transition"], found)
     assert data.train.true_labels is not None
-    assert (posterior.argmax(1).numpy() == data.train.true_labels).mean() > 0.94
+    assert (posterior.argmax(1).numpy() == data.train.true_labels).mean() > 0.92
     assert (data.train.labels == data.train.true_labels).mean() < 0.85
 
 

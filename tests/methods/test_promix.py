@@ -206,6 +206,27 @@ def test_the_smallest_losses_of_each_class_are_trusted_by_each_network_alone() -
         assert set(epoch.state[f"small_loss_{number}"].nonzero()[:, 0].tolist()) == expected
 
 
+@pytest.mark.parametrize("value", [0.0, math.nan])
+def test_losses_that_tell_nothing_leave_the_last_choice(value: float) -> None:
+    given = torch.tensor([0] * 4 + [1] * 4 + [2] * 4)
+    logits = random(1, 12, K)
+    m = ProMix(rho=0.5)
+    epoch = epoch_of(given, m.initial_state(Task(12, K, given, 5)), K)
+    epoch.nets = (network(0), network(1))
+
+    def run_pass(net: Network, rows: Tensor, view: ViewName, index: int, *, features: bool) -> Sweep:
+        return Sweep(logits[rows], None)
+
+    epoch.run_pass = run_pass
+    m.choose(epoch)
+    before = epoch.state["small_loss_1"].clone()
+    assert before.sum() == 6
+    logits = torch.full((12, K), value)  # every class is as likely, or nothing is known
+    m.choose(epoch)
+    assert torch.equal(epoch.state["small_loss_1"], before)
+    assert epoch.notes["kept_last_split_1"] == epoch.notes["kept_last_split_2"] == 1
+
+
 def test_a_prior_moves_by_its_share_and_stays_without_rows() -> None:
     prior, p = torch.tensor([0.5, 0.25, 0.25]), random(0, 4, 3).softmax(1)
     mask = torch.tensor([True, False, True, False])

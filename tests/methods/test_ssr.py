@@ -161,7 +161,7 @@ def test_ssr_has_nothing_attached_and_learns_the_clouds() -> None:
     trainer.run()
     assert not trainer.nets[0].attached
     assert seen.lines[-1]["test"]["raw"] > 95
-    assert seen.lines[-1]["selection"]["chosen"]["pseudo_accuracy"] > 0.9
+    assert seen.lines[-1]["selection"]["chosen"]["pseudo_accuracy"] > 0.85
     assert np.mean(data.train.labels == data.train.true_labels) < 0.75
 
 

@@ -253,6 +253,21 @@ def test_it_learns_the_clouds_and_trusts_right_labels() -> None:
     assert math.isfinite(line["losses"]["contrast_1"])
 
 
+def test_without_the_rest_only_trusted_rows_are_trained_on() -> None:
+    seen = Recorder()
+    config = TrainConfig(epochs=6, batch_size=32, lr=0.05, ema=0.9)
+    trainer = make_trainer(
+        UNICON(train_rest=False, warm_up=1), data=toy(120, noise=0.4, spread=0.5), config=config, callback=seen
+    )
+    trainer.run()
+    assert set(seen.lines[-1]["losses"]) == {"trusted_1", "balance_1", "trusted_2", "balance_2"}
+    assert set(seen.lines[-1]["selection"]) == {"trusted_1", "trusted_2"}
+    assert 0 < float(trainer.state["trusted_share"]) < 1
+    assert published(Setting("clothing1m")).build() == UNICON(
+        train_rest=False, alpha=0.5, warm_up=0, warm_up_entropy=0.0
+    )
+
+
 def test_published_settings() -> None:
     def build(kind: str, rate: float) -> UNICON:
         method = published(Setting("cifar10", NoiseConfig(kind=kind, rate=rate))).build()  # type: ignore[arg-type]

@@ -57,6 +57,7 @@ def fit(
         file that `pars review` wrote, the result also says how the review changed the accuracy (`retraining`).
     progress: show progress on stderr.
 
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> x = np.concatenate([rng.normal(-2, 1, (60, 3)), rng.normal(2, 1, (60, 3))])
     >>> y = np.repeat(["left", "right"], 60)

@@ -100,7 +100,7 @@ ENTRIES = (
         summary="AugDesc with a warm-up on strong views",
         recipe=partial(published, warm_up_view="strong"),
         tuned={"lambda_u": (0.0, 25.0, 150.0), "p_threshold": (0.3, 0.5, 0.7)},
-        differs="as augdesc-ws-waw",
+        differs="as augdesc-ws-waw; strong views on Clothing1M have ImageNet's policy in the warm-up, too",
         **ABOUT,
     ),
     Entry(

@@ -303,8 +303,9 @@ def published(setting: Setting, *, use_unlabeled: bool = False) -> Recipe:
 
 DIFFERS = (
     "both networks are trained step by step, not one for an epoch and then the other; an epoch has as many steps as a "
-    "warm-up epoch, whatever the split; guessing leaves BatchNorm's averages alone; a split without two components or "
-    "two classes is not used"
+    "warm-up epoch, whatever the split, where published are as many as its labeled part fills; guessing leaves "
+    "BatchNorm's averages alone; a split without two components or two classes is not used; on Clothing1M all rows are "
+    "split before each epoch, not a subset drawn anew, and only the warm-up's batches are balanced over classes"
 )
 ABOUT: dict[str, Any] = {
     "authors": "Li et al.",

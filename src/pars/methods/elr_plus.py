@@ -178,7 +178,7 @@ ENTRIES = (
         tuned={"weight": (1.0, 3.0, 7.0), "beta": (0.7, 0.9)},
         differs=(
             "both networks see the same noisy labels, and take their steps together, not an epoch after the other; no "
-            "rows are held out to choose an epoch by"
+            "rows are held out to choose an epoch by; averaged networks begin as copies, not with weights of their own"
         ),
     ),
 )

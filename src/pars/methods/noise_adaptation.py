@@ -193,7 +193,7 @@ ABOUT: dict[str, Any] = {
     "link": "https://openreview.net/forum?id=H12GRgcxg",
     "cost": 1.0,
 }
-DIFFERS = "no rows are held out to stop by; a class that is never predicted begins with labels of all kinds"
+DIFFERS = "no rows are held out to stop by; a class that is never predicted begins with labels of all kinds; no dropout"
 ENTRIES = (
     Entry(
         name="noise-adaptation",

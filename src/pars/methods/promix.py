@@ -128,6 +128,9 @@ class ProMix(Method):
         per_class = max(1, math.ceil(self.rho * len(rows) / epoch.n_classes - ROUNDING))
         for number in (1, 2):
             losses = cross_entropy(epoch.sweep(rows, net=number - 1).logits, given)
+            if not (losses.min() < losses.max()):  # all alike, or not finite: they tell nothing
+                epoch.note(**{f"kept_last_split_{number}": 1.0})
+                continue
             chosen = smallest_of_each_class(losses, given, per_class)
             epoch.state[f"small_loss_{number}"][rows] = chosen
             epoch.note(**{f"small_loss_{number}": chosen.float().mean()})

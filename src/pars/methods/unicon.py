@@ -64,6 +64,7 @@ class UNICON(Method):
     T: float = 0.5  # temperature of guessed and refined labels
     alpha: float = 4.0  # mixing: λ ~ Beta(α, α), at least a half
     rest_ratio: float = 0.5  # guessed rows of an epoch, in passes over the labeled rows
+    train_rest: bool = True  # off: only the trusted rows are trained on
     warm_up_entropy: float = 0.0  # weight of the negative entropy of predictions in the warm-up
     warm_up: int | None = None  # epochs of cross-entropy; none = `warm_up_share` of the run
     warm_up_share: float = 0.1
@@ -84,7 +85,8 @@ class UNICON(Method):
         draws = {}
         for number in (1, 2):  # each network has batches of its own
             draws[f"trusted_{number}"] = Draw(trusted_rows, trusted_share)
-            draws[f"rest_{number}"] = Draw(rest_rows, self.rest_ratio)
+            if self.train_rest:
+                draws[f"rest_{number}"] = Draw(rest_rows, self.rest_ratio)
         return (
             Stage("warm-up", warm_up, self.warm_up_step),
             Stage("mixmatch", task.epochs - warm_up, self.mixmatch_step, draws, self.choose),
@@ -136,22 +138,30 @@ class UNICON(Method):
     def mixmatch_step(self, step: Step) -> Losses:
         losses: dict[str, Tensor] = {}
         for number, (net, peer) in enumerate((step.nets, step.nets[::-1]), start=1):
-            found = self.losses(step, net, peer, step.batches[f"trusted_{number}"], step.batches[f"rest_{number}"])
+            u = step.batches[f"rest_{number}"] if self.train_rest else None
+            found = self.losses(step, net, peer, step.batches[f"trusted_{number}"], u)
             losses |= {f"{name}_{number}": loss for name, loss in found.items()}
-            for name in ("trusted", "guessed"):
+            for name in ("trusted", "guessed") if self.train_rest else ("trusted",):
                 step.selections[f"{name}_{number}"] = step.selections.pop(name)
         return losses
 
-    def losses(self, step: Step, net: Network, peer: Network, x: Batch, u: Batch) -> Losses:
-        """The losses of one network: L_x + λ_u·L_u + λ_c·L_c + R, on its own trusted rows x and other rows u."""
+    def losses(self, step: Step, net: Network, peer: Network, x: Batch, u: Batch | None) -> Losses:
+        """The losses of one network: L_x + λ_u·L_u + λ_c·L_c + R, on its own trusted rows x and other rows u.
+
+        Without other rows L_x + R alone.
+        """
         own = [net.predict(x.view("weak", index)) for index in range(2)]
         divergence = step.state["divergence"][x.rows]
         w = torch.where(divergence < self.d_refine, 1.0, 1 - divergence)  # weight of the given label
         refined = refine_labels(x.labels, w, own, self.T)
-        guessed = co_guess(net, peer, [u.view("weak", index) for index in range(2)], self.T)
         step.selections["trusted"] = Selection(x, refined.argmax(dim=1), step.state["trusted"][x.rows])
+        strong_x = [x.view("strong", index) for index in range(2)]
+        if u is None:
+            matched = mixmatch(step, net, strong_x, refined, (), refined[:0], alpha=self.alpha)
+            return {"trusted": matched.cross_entropy(), "balance": matched.class_balance()}
+        guessed = co_guess(net, peer, [u.view("weak", index) for index in range(2)], self.T)
         step.selections["guessed"] = Selection(u, guessed.argmax(dim=1), step.state["trusted"][u.rows])
-        strong_x, strong_u = ([batch.view("strong", index) for index in range(2)] for batch in (x, u))
+        strong_u = [u.view("strong", index) for index in range(2)]
         matched = mixmatch(step, net, strong_x, refined, strong_u, guessed, alpha=self.alpha)
         losses = {
             "trusted": matched.cross_entropy(),
@@ -259,7 +269,7 @@ def published_clothing1m() -> Recipe:
     """
     return Recipe(
         UNICON,
-        method={"lambda_u": code(0.0), "alpha": code(0.5), "warm_up": code(0), "warm_up_entropy": ours(0.0)},
+        method={"train_rest": code(False), "alpha": code(0.5), "warm_up": code(0), "warm_up_entropy": ours(0.0)},
         train={
             "epochs": code(200),
             "steps_per_epoch": third_party(32_000 // 64),
