@@ -25,7 +25,7 @@ TOPICS = {
     "Start": ["fit", "estimator", "audit", "review", "report", "pitfalls", "faq"],
     "By kind of data": ["example-tables", "example-texts", "example-images", "encoders", "views", "fine-tuning",
                         "large-data"],
-    "Methods": ["method", "methods", "fast", "compare", "protocol", "example-own_training_loop", "own-loop",
+    "Methods": ["method", "methods", "fast", "compare", "protocol", "results", "example-own_training_loop", "own-loop",
                 "adding-a-method", "processes"],
     "Coming from": ["from-cleanlab", "from-dividemix"],
     "Reference": ["architecture", "experiments", "versions", "CHANGELOG", "SECURITY", "CONTRIBUTING"],

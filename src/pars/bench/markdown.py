@@ -26,7 +26,7 @@ from pars.files import write_text
 
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 README_ROWS = ("ce", "ce-early-stopped", "logistic-regression", "warmup", "elr+", "dividemix", "sop+", "ssr+", "pars")
-README_COLUMNS = ("cifar10-sym-50", "cifar10-sym-80", "cifar10n-worse", "cifar100-sym-50", "cifar100-sym-80")
+README_COLUMNS = ("cifar10-sym-50", "cifar10-sym-80", "cifar10-sym-90", "cifar10-asym-40")
 NOT_RUN = "–"
 
 
