@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +79,7 @@ def test_every_method_is_tried_with_the_same_network_and_rows() -> None:
 
 def test_where_no_rows_are_held_out_the_first_is_taken_untried() -> None:
     dataset = blobs(rows=60)
-    first = replace(first_of(blobs()))
+    first = first_of(blobs())
     found = choose_method(first, AUTO, dataset, 0, load_training_data(first_of_few(dataset), dataset))
     assert found == (first, {})
 

@@ -78,7 +78,7 @@ def _like(first: RunConfig, found: list[RunConfig]) -> RunConfig:
 
 def _short(config: RunConfig) -> RunConfig:
     """The configuration for a trial: all stages of the method, each shorter."""
-    epochs = max(4, round(SHARE * config.train.epochs))
+    epochs = min(config.train.epochs, max(4, round(SHARE * config.train.epochs)))
     select = "best-stage" if config.train.select == "last" else config.train.select
     every = max(1, epochs // 4)
     train = replace(config.train, epochs=epochs, evaluate_every=every, select=select, dynamics_every=0)

@@ -23,34 +23,35 @@ class Choice:
 
     best: str  # the row with the highest mean over seeds: known from the test set alone
     accuracy: float  # its mean
-    always: float | None  # lost by always taking the reference; none where it was not run
-    few: float | None  # lost by choosing from FEW; none where one of them was not run
+    always: float  # lost by always taking the reference
+    few: float  # lost by choosing from FEW
     every: float  # lost by choosing from all rows
-    chosen: tuple[str, ...]  # from FEW (or all rows), seed by seed
+    chosen: tuple[str, ...]  # from FEW, seed by seed
 
 
 def choices(lines: Sequence[Line], table: Table, scale: str) -> dict[str, Choice]:
     """By column, at the epoch that held-out labels prefer, over the seeds that all rows of the column have.
 
-    Of rows that predict equally many held-out labels the first of the table is chosen.
+    Columns in which one of FEW was not run are left out. Of rows that predict equally many held-out labels the first of
+    the table is chosen.
     """
     out = {}
     for column in table.columns:
         found = _results(lines, table, scale, column)
         seeds = sorted(set.intersection(*(set(by_seed) for by_seed in found.values()))) if found else []
-        if not seeds:
+        if not seeds or not set(FEW) <= set(found):
             continue
         means = {row: fmean(found[row][seed][1] for seed in seeds) for row in found}
         best = max(means, key=means.__getitem__)
         every = [_preferred(found, list(found), seed) for seed in seeds]
-        few = [_preferred(found, FEW, seed) for seed in seeds] if set(FEW) <= set(found) else None
+        few = [_preferred(found, FEW, seed) for seed in seeds]
         out[column] = Choice(
             best=best,
             accuracy=means[best],
-            always=means[best] - means[REFERENCE] if REFERENCE in means else None,
-            few=None if few is None else means[best] - _mean_of(found, few, seeds),
+            always=means[best] - means[REFERENCE],
+            few=means[best] - _mean_of(found, few, seeds),
             every=means[best] - _mean_of(found, every, seeds),
-            chosen=tuple(few or every),
+            chosen=tuple(few),
         )
     return out
 

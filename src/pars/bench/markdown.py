@@ -25,7 +25,7 @@ from pars.errors import UserError
 from pars.files import write_text
 
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
-README_ROWS = ("ce", "ce-early-stopped", "logistic-regression", "warmup", "elr+", "dividemix", "sop+", "ssr+", "pars")
+README_ROWS = ("ce-early-stopped", "logistic-regression", "warmup", "joint-optim", "dividemix", "sop+", "ssr+", "pars")
 README_COLUMNS = ("cifar10-sym-50", "cifar10-sym-80", "cifar10-sym-90", "cifar10-asym-40")
 NOT_RUN = "–"
 
@@ -154,19 +154,16 @@ def _difference(values: Sequence[float]) -> str:
 
 def choice_table(chosen: Mapping[str, Choice]) -> Iterator[str]:
     """Points lost to the best row of each column: by always taking PARS, by choosing from a few rows, from all."""
-    titles = ["column", "best row", f"always `{REFERENCE}`", f"the best of {len(FEW)}", "the best of all", "chosen"]
-    yield f"Points of accuracy lost to the column's best row. The {len(FEW)}: {', '.join(f'`{row}`' for row in FEW)}."
+    titles = ["column", "best row", f"always `{REFERENCE}`", f"choice of {len(FEW)}", "choice of all", "chosen"]
+    yield f"Points of accuracy lost to the column's best row; chosen from {', '.join(f'`{row}`' for row in FEW)}."
     yield ""
     yield _line(titles)
     yield _line(["---"] * len(titles))
     for column, found in chosen.items():
-        lost = [NOT_RUN if value is None else f"{value:.1f}" for value in (found.always, found.few, found.every)]
+        lost = [f"{value:.1f}" for value in (found.always, found.few, found.every)]
         names = ", ".join(f"`{row}`" for row in found.chosen)
         yield _line([COLUMNS[column].title, f"`{found.best}` {found.accuracy:.1f}", *lost, names])
-    means = []
-    for name in ("always", "few", "every"):
-        known = [value for found in chosen.values() if (value := getattr(found, name)) is not None]
-        means.append(f"{fmean(known):.2f}" if known else NOT_RUN)
+    means = [f"{fmean(getattr(found, name) for found in chosen.values()):.2f}" for name in ("always", "few", "every")]
     yield _line(["mean", "", *means, ""])
 
 
